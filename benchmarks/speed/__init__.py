@@ -1,0 +1,1 @@
+"""What durability costs: `python -m speed` in `benchmarks/`, or `make bench`."""

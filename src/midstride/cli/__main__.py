@@ -1,0 +1,5 @@
+"""`python -m midstride.cli` is `midstride`."""
+
+from midstride.cli.app import main
+
+main()

@@ -1,0 +1,1 @@
+"""The pure core, exhaustively: no process, no file, no clock."""

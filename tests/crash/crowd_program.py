@@ -1,0 +1,62 @@
+"""Many runs of one process and one store: `python crowd_program.py FOLDER`.
+
+Each of them sends three mails, one a turn. A mail is a note in `sent.txt`, an entry that its store acknowledged one in
+`acknowledged.txt`; descriptor 1 gets a byte for each, so that somebody outside can kill this process at any of them.
+It exits with 5 when a write failed in one of the runs; the others went on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from crash.outside import note
+from midstride import Agent, Context, models, tool
+from midstride.core.journal import Entry
+from midstride.errors import StoreError
+from midstride.stores import SqliteStore
+
+RUNS = [f"run-{n:02}" for n in range(12)]
+MAILS = 3
+FAILED = 5
+
+
+class NotingStore(SqliteStore):
+    """A store that notes what it acknowledged."""
+
+    def append(self, run_id: str, entries: Sequence[Entry], **more: Any) -> None:
+        super().append(run_id, entries, **more)
+        note(folder / "acknowledged.txt", *(f"{run_id} {entry.seq} {entry.digest}" for entry in entries))
+        os.write(1, b".")
+
+
+@tool
+def send(number: int, context: Context) -> str:
+    """Send a mail."""
+    note(folder / "sent.txt", f"{context.run_id} {number}")
+    return "sent"
+
+
+async def carry_on() -> int:
+    """Carry all runs on at once."""
+    script = [*([("send", {"number": number})] for number in range(MAILS)), "Done."]
+    agents = {run_id: Agent(models.Scripted(script), [send], store=store) for run_id in RUNS}
+    results = await asyncio.gather(
+        *(agent.run_async("Send them.", run_id) for run_id, agent in agents.items()), return_exceptions=True
+    )
+    for result in results:
+        if isinstance(result, BaseException) and not isinstance(result, StoreError):
+            raise result
+    return FAILED if any(isinstance(result, StoreError) for result in results) else 0
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1])
+    store = NotingStore(folder / "runs.db")
+    code = asyncio.run(carry_on())
+    store.close()
+    sys.exit(code)

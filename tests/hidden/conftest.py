@@ -1,0 +1,3 @@
+"""Both ways to drive an agent."""
+
+from drive.conftest import drive  # noqa: F401

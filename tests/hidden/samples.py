@@ -1,0 +1,67 @@
+"""Made-up secrets of each kind: the pattern's name, a text that holds one, and the secret in it.
+
+They are put together here, so that no scanner of repositories takes them for real.
+"""
+
+R = "Q7x" + "9Kd2Lm4Pz8" * 4
+
+PRIVATE_KEY = f"-----BEGIN {'PRIVATE'} KEY-----\nMIIEvQIBADAN\n{R}\n-----END {'PRIVATE'} KEY-----"
+
+SECRETS = [
+    ("private key", PRIVATE_KEY, f"MIIEvQIBADAN\n{R}"),
+    (
+        "private key",
+        PRIVATE_KEY.replace("PRIVATE", "RSA PRIVATE").replace("\nMII", "\nProc-Type: 4,ENCRYPTED\n\nMII"),
+        R,
+    ),
+    ("private key", PRIVATE_KEY.replace("PRIVATE KEY", "PGP PRIVATE KEY BLOCK"), R),
+    ("private key", PRIVATE_KEY.replace("PRIVATE", "OPENSSH PRIVATE"), R),
+    ("authorization", f"Authorization: Bearer {R}", R),
+    ("authorization", f"authorization: Basic {R}==", R),
+    ("authorization", f"Authorization: {R[:5]}", R[:5]),
+    ("authorization", f"curl -H 'Authorization: token {R}' https://example.com", R),
+    ("authorization", f"Authorization: AWS4-HMAC-SHA256 Credential=a/b, SignedHeaders=host, Signature={R}", R),
+    ("cookie", f"Set-Cookie: session={R}; Path=/; HttpOnly", R),
+    ("url password", f"postgres://ann:{R}@db.internal:5432/app", R),
+    ("url password", f"redis://:{R[:6]}@cache", R[:6]),
+    ("url password", f"https://ann:p@ss/{R}@example.com/", R),
+    ("url password", f"https:\\/\\/ann:{R}@example.com\\/", R),
+    ("url signature", f"https://b.s3.amazonaws.com/k?X-Amz-Expires=60&X-Amz-Signature={R}", R),
+    ("anthropic key", f"sk-ant-api03-{R}-{R}AA", R),
+    ("openai key", f"sk-proj-{R}_{R}", R),
+    ("openai key", f"sk-{R}", R),
+    ("aws key", "AKIA" + "QX7LM4PZ8KD2QX7L", "QX7LM4PZ8KD2QX7L"),
+    ("gcp key", f"AIza{R[:35]}", R[:35]),
+    ("gcp key", f"ya29.{R}", R),
+    ("github token", f"ghp_{R[:36]}", R[:36]),
+    ("github token", f"github_pat_{R}_{R}", R),
+    ("gitlab token", f"glpat-{R[:20]}", R[:20]),
+    ("slack token", f"xoxb-{'1' * 12}-{R}", R),
+    ("slack token", f"https://hooks.slack.com/services/T000/B000/{R}", R),
+    ("stripe key", f"sk_live_{R}", R),
+    ("stripe key", f"whsec_{R}", R),
+    ("access token", f"npm_{R[:36]}", R[:36]),
+    ("access token", f"hf_{R[:34]}", R[:34]),
+    ("jwt", f"eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.{R}", R),
+    ("bearer token", f"the header was Bearer {R}", R),
+    ("basic credentials", f"the header was Basic {R}==", R),
+    ("password", "password=hunter2", "hunter2"),
+    ("password", "PASSWORD: swordfish", "swordfish"),
+    ("password", "DB_PASSWORD='two words'", "two words"),
+    ("password", '{"user": "ann", "password": "hun\\"ter2"}', 'hun\\"ter2'),
+    ("password", "{'passwd': 'hunter2'}", "hunter2"),
+    ("password", "mysql --user ann --password hunter2 app", "hunter2"),
+    ("password", "mysql --password=hunter2 app", "hunter2"),
+    ("password", "<db.password>hunter2</db.password>", "hunter2"),
+    ("password", "Server=db;Uid=ann;Pwd=hunter2;Port=1", "hunter2"),
+    ("password", "curl -u ann:hunter2 https://example.com", "hunter2"),
+    ("password", "https://example.com/?user=ann&password=hunter2&x=1", "hunter2"),
+    ("password", "**password:** hunter2", "hunter2"),
+    ("secret", f"client_secret={R}", R),
+    ("secret", "'client_secret' => 's3cret'", "s3cret"),
+    ("token", f"https://example.com/?access_token={R}&x=1", R),
+    ("token", f"//registry.npmjs.org/:_authToken={R}", R),
+    ("key", f"export AWS_SECRET_ACCESS_KEY={R[:20]}/{R[:19]}", R[:19]),
+    ("key", f"x-api-key: {R}", R),
+    ("key", f"AccountName=a;AccountKey={R}==;EndpointSuffix=b", R),
+]

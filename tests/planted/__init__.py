@@ -1,0 +1,1 @@
+"""Faults that are planted in our own source, each of which must make a test fail: `make planted`."""

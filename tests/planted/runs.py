@@ -1,0 +1,191 @@
+"""Faults in counting, holding, taking up and letting go, and in what the command line says."""
+
+from __future__ import annotations
+
+from planted.effects import ORACLE
+from planted.fault import Fault
+
+SAME_ID = ("tests/drive/test_same_id.py",)
+MOVING = ("tests/cli/test_moving.py",)
+
+RUNS = [
+    # ---- counters
+    Fault(
+        "the turns begin at zero with every resume",
+        "A run that crashes has no limit.",
+        "core/fold.py",
+        "run = altered(run, token=body.token, holder=body,",
+        "run = altered(run, turns=0, token=body.token, holder=body,",
+        ORACLE,
+    ),
+    Fault(
+        "the tokens begin at zero with every resume",
+        "A run that crashes costs what it likes.",
+        "core/fold.py",
+        "run = altered(run, token=body.token, holder=body,",
+        "run = altered(run, tokens_total=0, token=body.token, holder=body,",
+        ("tests/crash/test_crash_loops.py", "-k", "tokens"),
+    ),
+    Fault(
+        "the seconds at work begin at zero with every resume",
+        "A run that crashes takes for ever.",
+        "core/fold.py",
+        "seconds=run.seconds + _worked(run, entry))",
+        'seconds=_worked(run, entry) + (entry.body.kind != "taken") * run.seconds)',
+        ("tests/core/test_run.py", "-k", "seconds"),
+    ),
+    Fault(
+        "a request that was lost is not counted",
+        "It was paid.",
+        "core/fold.py",
+        "turns=run.turns + 1)",
+        "turns=run.turns + (run.state is not State.AWAY))",
+        ORACLE,
+    ),
+    Fault(
+        "the count of take-ups in a row is not carried on",
+        "What ends its process every time is tried for ever.",
+        "core/fold.py",
+        "takes=run.takes + (not body.clean))",
+        "takes=int(not body.clean))",
+        ORACLE,
+    ),
+    Fault(
+        "a crash counts as an end in order",
+        "What ends its process every time is tried for ever.",
+        "drive/shell.py",
+        "clean = error is None or isinstance(error, Exception)",
+        "clean = True",
+        SAME_ID,
+    ),
+    Fault(
+        "an unchanged program takes back what a person granted",
+        "An extended run is capped again by the next resume.",
+        "core/fold.py",
+        'declared = body.limits if body.by == "program" else run.declared',
+        "declared = body.limits",
+        SAME_ID,
+    ),
+    # ---- holders
+    Fault(
+        "a run is taken over without a taken entry",
+        "Old and new holder have one token, so nothing stops the old one.",
+        "drive/shell.py",
+        "        bodies.append(self.taken(self.token, clean=clean))\n",
+        "        self.token = run.token or 1\n        bodies += [self.taken(1, clean=clean)] if run is NEW else []\n",
+        SAME_ID,
+    ),
+    Fault(
+        "the lease is given back while an attempt with an effect goes on",
+        "Another process takes the attempt for dead and repeats it.",
+        "drive/attempts.py",
+        "            if self._has_effects_going():\n                self._kept = kept\n",
+        "            if False:\n                self._kept = kept\n",
+        ("tests/drive/test_kept_lease.py",),
+    ),
+    Fault(
+        "closing the store gives back the lease that an attempt needs",
+        "Another process takes the attempt for dead and repeats it.",
+        "stores/locks.py",
+        "        if not lease.kept:\n",
+        "        if True:\n",
+        ("tests/drive/test_kept_lease.py",),
+    ),
+    Fault(
+        "two threads hold one run",
+        "Record locks do not exist between the threads of a process.",
+        "stores/locks.py",
+        "        if not names & _table.owned:\n",
+        "        if True:\n",
+        ("tests/stores/test_sqlite.py", "-k", "promise"),
+    ),
+    Fault(
+        "a forked child holds its parent's run",
+        "Both drive it.",
+        "stores/locks.py",
+        "        if self._pid != os.getpid():\n            return False\n",
+        "",
+        ("tests/stores/test_locks.py", "-k", "forked"),
+    ),
+    Fault(
+        "a lock that was dropped unseen counts as held",
+        "A tool that opened and closed the lock file has let a second driver in.",
+        "stores/locks.py",
+        "return not self._released and _try(self._spot)",
+        "return not self._released",
+        ("tests/stores/test_locks.py", "-k", "dropped"),
+    ),
+    # ---- command line
+    Fault(
+        "a waiting run ends with exit code 0",
+        "A script takes a question for an answer.",
+        "cli/exits.py",
+        '"waiting": Exit.WAITING,',
+        '"waiting": Exit.DONE,',
+        ("tests/cli/test_exit_codes.py", "-k", "test_3"),
+    ),
+    Fault(
+        "a store that cannot be read ends with exit code 0",
+        "A script takes a damaged ledger for an empty one.",
+        "cli/exits.py",
+        "    (JournalError, Exit.STORE),\n",
+        "    (JournalError, Exit.DONE),\n",
+        ("tests/cli/test_exit_codes.py", "-k", "test_9"),
+    ),
+    Fault(
+        "an export drops the last entry",
+        "The imported run has an unsafe call that never started, and starts it.",
+        "cli/exporting.py",
+        "islice(entries_of(runs.store, run_id), verdict.entries), verdict.entries)",
+        "islice(entries_of(runs.store, run_id), verdict.entries - 1), verdict.entries - 1)",
+        MOVING,
+    ),
+    Fault(
+        "what is read is not checked against its digest",
+        "A journal with a flipped bit, or that was edited by hand, is carried on.",
+        "core/journal.py",
+        "            if broken_link((entry,), head) is not None:\n",
+        "            if False:\n",
+        MOVING,
+    ),
+    Fault(
+        "a run whose process died is taken up at once, again and again",
+        "A supervisor uses up all tries in a second.",
+        "core/moves.py",
+        "    return min(run.left_at, run.taken_at) + pause",
+        "    return 0.0",
+        ("tests/core/test_settle.py", "tests/core/test_moves.py"),
+    ),
+    Fault(
+        "a clock that went back makes a run rest for an hour",
+        "The pause is counted from a time that has not come yet.",
+        "core/moves.py",
+        "    return min(run.left_at, run.taken_at) + pause",
+        "    return run.left_at + pause",
+        ("tests/core/test_moves.py",),
+    ),
+    Fault(
+        "a restored backup is believed",
+        "What it does not tell of is done a second time.",
+        "core/imports.py",
+        "            bodies.append(Intended(call.turn, call.index, imported=not _tells(call)))\n",
+        "            pass\n",
+        ("tests/core/test_imports.py",),
+    ),
+    Fault(
+        "a key that the other side may have forgotten is trusted behind a backup",
+        "The repeat is a second payment.",
+        "core/imports.py",
+        'terms.effect == "idempotent" and terms.key_life is None',
+        'terms.effect == "idempotent"',
+        ("tests/core/test_imports.py",),
+    ),
+    Fault(
+        "a damaged journal is called whole",
+        "Nobody looks for the backup.",
+        "drive/outside.py",
+        "            return Verdict(run_id, count, str(error))",
+        "            return Verdict(run_id, count)",
+        ("tests/cli/test_checking.py", "-k", "located"),
+    ),
+]
