@@ -15,6 +15,7 @@ import zipfile
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
+EXAMPLES, KINDS = ROOT / "examples", {".py", ".md", ".csv"}
 
 AGENT = '''
 import os, pathlib, signal
@@ -56,7 +57,7 @@ def look_inside(wheel: Path) -> None:
         "midstride/py.typed",
         "midstride/stores/schema.sql",
         "midstride/stores/claims.sql",
-        "midstride/demo/examples/notes.py",
+        *(f"midstride/demo/{path.relative_to(ROOT)}" for path in EXAMPLES.rglob("*") if path.suffix in KINDS),
     }
     if strange or not wanted <= set(names):
         sys.exit(f"the wheel holds {strange}, and lacks {sorted(wanted - set(names))}")

@@ -113,8 +113,7 @@ def test_a_mail_without_a_server_did_certainly_not_happen(monkeypatch: pytest.Mo
 
 
 def test_the_demo_runs_this_very_example() -> None:
-    packaged = Path(midstride.demo.__file__).parent / "examples" / "notes.py"
-    assert packaged.read_text() == NOTES.read_text()
+    assert (midstride.demo.EXAMPLES / "notes.py").samefile(NOTES)
 
 
 def test_the_notes_example_stays_short_enough_to_be_read_first() -> None:

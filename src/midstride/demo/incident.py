@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from email.message import Message
 from pathlib import Path
 
-from midstride.demo import answers
+from midstride.demo import EXAMPLES, answers
 from midstride.demo.mail import MailServer
-from midstride.demo.programs import HERE, Program, news, program
+from midstride.demo.programs import Program, news, program
 from midstride.testing.fake_model import FakeModel
 
 NAMES = ("naive", "unsafe", "verifiable")
@@ -173,7 +173,7 @@ def _environment(model: FakeModel | None) -> dict[str, str]:
 
 def _settings(post: MailServer) -> dict[str, str]:
     return {
-        "NOTES_FOLDER": str(HERE / "examples" / "notes"),
+        "NOTES_FOLDER": str(EXAMPLES / "notes"),
         "NOTES_SENT_FOLDER": str(post.folder),
         "SMTP_HOST": "127.0.0.1",
         "SMTP_PORT": str(post.port),

@@ -17,10 +17,11 @@ from typing import Any
 import anthropic
 
 from midstride import Context
+from midstride.demo import EXAMPLES
 
 VERSION = 1
 MAX_TURNS = 40
-NOTES = runpy.run_path(str(Path(__file__).parent / "examples" / "notes.py"))
+NOTES = runpy.run_path(str(EXAMPLES / "notes.py"))
 TOOLS = {tool.name: tool for tool in NOTES["agent"].tools}
 
 

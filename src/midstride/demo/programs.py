@@ -11,6 +11,7 @@ from typing import Any
 from midstride.core.fold import fold
 from midstride.core.journal import Entry, Responded, Settled, Started, Taken
 from midstride.core.run import NEW, Run
+from midstride.demo import EXAMPLES
 from midstride.drive import Runs
 
 Json = Any
@@ -59,7 +60,7 @@ def carried(folder: Path, effect: str, store: str | None = None) -> Program:
     url = store or f"sqlite:{folder / 'runs.db'}"
     return Program(
         effect,
-        (str(HERE / "examples" / "notes.py"), RUN_ID),
+        (str(EXAMPLES / "notes.py"), RUN_ID),
         {"NOTES_EFFECT": effect, "MIDSTRIDE_STORE": url},
         lambda: _in_words(_entries(url)),
         lambda: fold(_entries(url)).messages,
