@@ -1,4 +1,4 @@
-"""A fuzz target for check and repair: `python fuzz/fuzz_transcript.py -max_total_time=10`.
+"""A fuzz target for check and repair: `python fuzz/fuzz_transcript.py -max_total_time=600`.
 
 Atheris guides the choices from which transcripts are made and broken; every law of `tests/transcript/laws.py` is asked.
 With `--random COUNT` it runs without Atheris over COUNT numbered transcripts and prints those that break a law.
@@ -41,6 +41,11 @@ class Choices(Random):
     def getrandbits(self, k: int) -> int:
         wanted = -(-k // 8)
         return int.from_bytes(bytes(self._byte() for _ in range(wanted)), "little") & ((1 << k) - 1)
+
+    def sample(self, population, k):
+        """Choose as `Random.sample` does, which draws again what it has drawn: for ever, once the bytes are used up."""
+        left = list(population)
+        return [left.pop(self.randrange(len(left))) for _ in range(k)]
 
 
 def hold(random: Random, provider: str) -> None:
