@@ -4,4 +4,5 @@ away for good.
 
 import os
 
-SECONDS = 5 if "PLANTED" in os.environ else 30
+IMPATIENT = "MIDSTRIDE_TESTS_IMPATIENT"
+SECONDS = 5 if IMPATIENT in os.environ else 60

@@ -23,12 +23,16 @@ from pathlib import Path
 sys.path[0] = str(Path(__file__).parents[1])  # the tests' folder, as pytest has it
 
 from crash.report import VARIABLE, record  # noqa: E402
+from patience import IMPATIENT  # noqa: E402
 from planted.fault import SOURCE, DoesNotFit, Fault  # noqa: E402
 from planted.faults import FAULTS  # noqa: E402
 
 SIDE_BY_SIDE = 1 + (os.cpu_count() or 1)
-SECONDS_MAX = 240
+SECONDS_MAX = 600
 """A test that hangs because of a fault has caught it, but nobody wants to wait for it: choose another one."""
+
+CONTROL_SECONDS_MAX = 1800
+"""The control runs what all the faults together do, and nothing in it may be hurried."""
 
 NOT_RUN = re.compile(r"\b(?:SyntaxError|NameError|UnboundLocalError|ImportError|ModuleNotFoundError): .*")
 FIRST = re.compile(r"^(?:FAILED|ERROR) (\S+?)(?:\[(.*?)\])?(?: - |$)", re.MULTILINE)
@@ -109,14 +113,16 @@ def run_tests(tests: Sequence[str], fault: Fault | None) -> tuple[int, str]:
         (folder / "tmp").mkdir()
         more = {"PYTHONPATH": str(copy), "PLANTED": str(copy), "TMPDIR": str(folder / "tmp")}
         more["HYPOTHESIS_STORAGE_DIRECTORY"] = str(folder / "hypothesis")
+        more |= {} if fault is None else {IMPATIENT: "1"}
         options = ["-p", "planted_here", "-p", "no:cacheprovider", "-x", "-q", "--tb=short"]
         kept = {
             name: value for name, value in os.environ.items() if name != VARIABLE
         }  # they are no points of their own
-        return ended([sys.executable, "-m", "pytest", *options, *tests], kept | more)
+        seconds_max = CONTROL_SECONDS_MAX if fault is None else SECONDS_MAX
+        return ended([sys.executable, "-m", "pytest", *options, *tests], kept | more, seconds_max)
 
 
-def ended(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str]:
+def ended(command: Sequence[str], environment: dict[str, str], seconds_max: float) -> tuple[int, str]:
     """Return the exit code and the words of *command*, which is ended with all that it started when it hangs."""
     process = subprocess.Popen(
         command,
@@ -128,10 +134,10 @@ def ended(command: Sequence[str], environment: dict[str, str]) -> tuple[int, str
         start_new_session=True,
     )
     try:
-        words, _ = process.communicate(timeout=SECONDS_MAX)
+        words, _ = process.communicate(timeout=seconds_max)
         return process.returncode, words
     except subprocess.TimeoutExpired:
-        return -1, f"it took more than {SECONDS_MAX} s"
+        return -1, f"it took more than {seconds_max:.0f} s"
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
