@@ -19,6 +19,9 @@ BIN = $(VENV)/bin
 # Servers that others wrote, for the tests of MCP; without npm these tests are skipped, which in CI is a failure.
 SERVERS = build/mcp-servers/.ready
 
+# The tests start thousands of programs, and each would compile the library again.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: test check tests versions demo docs wheel planted crash faults fuzz bench design clean
 
 test: check tests
