@@ -1,4 +1,4 @@
-"""Worlds for the crash tests: all selected plans are carried out side by side, and each test waits for its own."""
+"""Worlds for the crash tests: the selected plans are carried out side by side, and each test waits for its own."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import count
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
 import pytest
@@ -29,10 +29,8 @@ class Crowd:
         self._numbers = count()
         self._pool = ThreadPoolExecutor(SIDE_BY_SIDE)
         self._forks: SimpleQueue[Forks] = SimpleQueue()
-        self._all_forks = [Forks() for _ in range(SIDE_BY_SIDE)]
+        self._all_forks: list[Forks] = []
         self._futures: dict[tuple[str, Plan], Future[Any]] = {}
-        for forks in self._all_forks:
-            self._forks.put(forks)
 
     def submit(self, kind: str, plan: Plan) -> Future[Any]:
         """Carry *plan* out, once, when its turn has come; *kind* "and then" means each second death too."""
@@ -42,7 +40,7 @@ class Crowd:
         return self._futures[key]
 
     def _work(self, kind: str, plan: Plan) -> Any:
-        forks = self._forks.get()
+        forks = self._free_forks()
         try:
             folder = self.folder / f"plan-{next(self._numbers)}"
             world = plan.world(folder, self.server, forks)
@@ -52,6 +50,15 @@ class Crowd:
         finally:
             self._forks.put(forks)
 
+    def _free_forks(self) -> Forks:
+        """Return one that nobody uses: there are never more than were needed at once."""
+        try:
+            return self._forks.get_nowait()
+        except Empty:
+            forks = Forks()
+            self._all_forks.append(forks)
+            return forks
+
     def close(self) -> None:
         self._pool.shutdown(cancel_futures=True)
         for forks in self._all_forks:
@@ -59,15 +66,24 @@ class Crowd:
 
 
 @pytest.fixture(scope="session")
-def crowd(request: pytest.FixtureRequest, crash_folder: Path, server: FakeModel) -> Iterator[Crowd]:
+def crowd(crash_folder: Path, server: FakeModel) -> Iterator[Crowd]:
     crowd = Crowd(crash_folder, server)
+    yield crowd
+    crowd.close()
+
+
+@pytest.fixture(scope="session")
+def all_plans(request: pytest.FixtureRequest, crowd: Crowd) -> Crowd:
+    """The crowd, with the plan of every selected test ahead of it: for the tests that wait for one of these only.
+
+    With xdist each worker has selected all tests. One that has no test of a plan must not carry out all of them.
+    """
     for item in request.session.items:
         plan = getattr(item, "callspec", None) and item.callspec.params.get("plan")
         if isinstance(plan, Plan):
             crowd.submit("once", Plan(plan.store, plan.mode, plan.task))
             crowd.submit("and then" if "then" in item.fixturenames else "once", plan)
-    yield crowd
-    crowd.close()
+    return crowd
 
 
 @pytest.fixture(scope="session")
@@ -86,23 +102,23 @@ def server() -> Iterator[FakeModel]:
 
 
 @pytest.fixture
-def carried(crowd: Crowd, plan: Plan) -> World:
+def carried(all_plans: Crowd, plan: Plan) -> World:
     """The world in which the test's plan was carried out."""
-    world: World = crowd.submit("once", plan).result()
+    world: World = all_plans.submit("once", plan).result()
     return world
 
 
 @pytest.fixture
-def then(crowd: Crowd, plan: Plan) -> dict[str, World]:
+def then(all_plans: Crowd, plan: Plan) -> dict[str, World]:
     """The worlds in which the test's plan was carried out with each second death."""
-    worlds: dict[str, World] = crowd.submit("and then", plan).result()
+    worlds: dict[str, World] = all_plans.submit("and then", plan).result()
     return worlds
 
 
 @pytest.fixture
-def unkilled(crowd: Crowd, plan: Plan) -> World:
+def unkilled(all_plans: Crowd, plan: Plan) -> World:
     """The world in which the same program ran without a death."""
-    world: World = crowd.submit("once", Plan(plan.store, plan.mode, plan.task)).result()
+    world: World = all_plans.submit("once", Plan(plan.store, plan.mode, plan.task)).result()
     return world
 
 
