@@ -1,7 +1,8 @@
 """Many runs of one process and one store: `python crowd_program.py FOLDER`.
 
 Each of them sends three mails, one a turn. A mail is a note in `sent.txt`, an entry that its store acknowledged one in
-`acknowledged.txt`; descriptor 1 gets a byte for each, so that somebody outside can kill this process at any of them.
+`acknowledged.txt`; descriptor 1 gets a dot for each, so that somebody outside can kill this process at any of them.
+Behind the last one it gets a "!", and the process lives until its stdin ends: whoever kills it may be slow.
 It exits with 5 when a write failed in one of the runs; the others went on.
 """
 
@@ -58,5 +59,7 @@ if __name__ == "__main__":
     folder = Path(sys.argv[1])
     store = NotingStore(folder / "runs.db")
     code = asyncio.run(carry_on())
+    os.write(1, b"!")
+    sys.stdin.read()
     store.close()
     sys.exit(code)

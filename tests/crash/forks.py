@@ -21,8 +21,8 @@ import program
 
 from midstride.testing import Answer, FakeModel, calls
 
-HANGS_SECONDS = 50
-"""A process that takes longer hangs: it prints where, and ends with 1."""
+HANGS_SECONDS = 240
+"""A process that takes longer hangs: it prints where, and ends with 1. Less than what a test waits for."""
 
 
 def start(path: str) -> int:

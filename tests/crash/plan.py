@@ -26,7 +26,7 @@ from midstride.testing import Answer, FakeModel, calls
 HERE = Path(__file__).parent
 RUN = "run-1"
 KILLED = -9
-WAIT_SECONDS = 60
+WAIT_SECONDS = 300
 """How long a test waits for what must come; only a fault lets it wait."""
 
 BATCH = [("look", {"n": 1}), ("charge", {"n": 1}), ("send", {"n": 1}), ("post", {"n": 1}), ("look", {"n": 2})]

@@ -241,7 +241,7 @@ class Crew:
 
 
 class Elsewhere(AssertionError):
-    """A fault met a call that is not about the store: a slow machine made one more, to connect anew say."""
+    """A fault met another call than it was meant for, or none: a slow machine made one more, to connect anew say."""
 
 
 @dataclass(frozen=True)
@@ -260,11 +260,14 @@ def points_of(world: NotingWorld) -> list[Point]:
     """Carry the program out, and return its calls on the store's files."""
     with under_strace(world, "-e", f"trace={FAULTY}") as (process, trace):
         assert process.wait() == 0, process.words
-    return [
-        Point(call.name, call.number, kind_of(Path(call.paths[-1]), world))
-        for call in calls_in(trace)
-        if any(world.is_ours(path) for path in call.paths)
-    ]
+    return [Point(call.name, call.number, what) for call in calls_in(trace) if (what := about(call, world)) is not None]
+
+
+def about(call: Call, world: NotingWorld) -> str | None:
+    """Return which of the store's files a call is about, None where it is about none of them."""
+    if not any(world.is_ours(path) for path in call.paths):
+        return None
+    return kind_of(Path(call.paths[-1]), world)
 
 
 def kind_of(path: Path, world: NotingWorld) -> str:
@@ -277,6 +280,8 @@ def kind_of(path: Path, world: NotingWorld) -> str:
 def kill_before(world: NotingWorld, point: Point) -> None:
     """Run a process that is killed before it can do the call at *point*."""
     process, code = strike(world, point, "signal=SIGKILL")
+    if code == 0:
+        raise Elsewhere(f"it made fewer calls than it needs to be killed at {point}")
     assert code == KILLED, f"it ended with {code}:\n{process.words}"
 
 
@@ -284,7 +289,7 @@ def fail_at(world: NotingWorld, point: Point, error: str) -> tuple[Process, int]
     """Run a process whose call at *point* is answered by *error* and not done; return it and how it ended."""
     process, code = strike(world, point, f"error={error}")
     hit = [call for call in calls_in(world.folder / f"{process.name}.trace") if call.injected]
-    if [any(world.is_ours(path) for path in call.paths) for call in hit] != [True]:
+    if [about(call, world) for call in hit] != [point.about]:
         raise Elsewhere(f"{error} was the answer to {hit}")
     return process, code
 

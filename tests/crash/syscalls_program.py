@@ -18,6 +18,7 @@ import outside
 import program
 
 from midstride.core.journal import Entry
+from midstride.drive import blocking
 from midstride.errors import MidstrideError
 from midstride.stores import Transaction
 
@@ -60,6 +61,8 @@ def main(path: str) -> int:
     """As the program's own, with an exit code for errors of midstride's."""
     # Else many a kernel lets only a process's own ancestors trace it. One that does not know the word lets all.
     ctypes.CDLL(None).prctl(PR_SET_PTRACER, ANY)
+    # Whoever waits for a tool looks at the store meanwhile: on a slow machine that would make calls of its own.
+    blocking.LISTEN_SECONDS = 1e6
     try:
         return carry_on(path)
     except MidstrideError as error:

@@ -27,17 +27,17 @@ APPENDS = len(RUNS) * (1 + 3 * MAILS)
 """How often a process that nobody kills is told that entries are on disk, at the least."""
 
 
-def started(folder, *before):
+def started(folder, *before, stdin=subprocess.DEVNULL):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     command = [*before, sys.executable, str(PROGRAM), str(folder)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
 
 
 def killed_at(folder, count):
     """Run a process that is killed behind its *count*-th acknowledgement; tell whether it had come so far."""
-    with started(folder) as process:
+    with started(folder, stdin=subprocess.PIPE) as process:  # it lives until this is closed
         for _ in range(count):
-            if not process.stdout.read(1):
+            if process.stdout.read(1) != b".":
                 return False
         process.send_signal(signal.SIGKILL)
         process.stdout.read()

@@ -15,12 +15,14 @@ from midstride import Runs
 
 HELD = 3
 TIMEOUT = 0.02
-"""Seconds until the tool has run out of time."""
+"""Seconds until the tool has run out of time: a thread gets to its effect all the same."""
+COROUTINE_TIMEOUT = 2
+"""A coroutine is cancelled wherever it is by then, and must have begun."""
 
 
-def at_rest(world, gate):
+def at_rest(world, gate, timeout=TIMEOUT):
     """Return a process whose run is done, while its tool still stands before its effect."""
-    process = world.start({"send 1 before": "hold", "rested": "hold"}, timeout=TIMEOUT)
+    process = world.start({"send 1 before": "hold", "rested": "hold"}, timeout=timeout)
     assert {gate.arrived(), gate.arrived()} == {f"{process.name} send 1 before", f"{process.name} rested"}
     result = process.told("result")
     assert (result["status"], len(result["doubts"])) == ("done", 1)
@@ -87,7 +89,7 @@ def test_a_process_that_is_killed_with_its_tool_leaves_the_run_free(point: Point
 def test_a_coroutine_that_ran_out_of_time_is_cancelled_and_its_run_is_free(store, world_of, gate_of):
     world = world_of("send", store=store, mode="async")
     gate = gate_of(world)
-    process = at_rest(world, gate)
+    process = at_rest(world, gate, COROUTINE_TIMEOUT)
     assert holder(world) is None
     say(world)
     assert world.live()["status"] == "done"

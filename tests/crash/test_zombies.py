@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import time
 from contextlib import closing
 
 import pytest
 
 from crash.checks import effects, results_told
-from crash.plan import RUN
+from crash.plan import RUN, WAIT_SECONDS
 from crash.points import STOPPED_AND_TAKEN_OVER, STOPPED_IN_A_TRANSACTION, STOPPED_WITHOUT_ITS_LOCK
 from midstride import Runs
 from midstride.errors import StoreError
@@ -22,15 +23,22 @@ ELSEWHERE, INTERRUPTED = 7, 8
 EACH_STORE = pytest.mark.parametrize("store", ["sqlite", "checkpoint"])
 
 
-def stopped_at(world, moment, deeds="stop", **more):
-    """Return a process that has stopped itself at *moment*."""
-    process = world.start({moment: deeds}, **more)
+def stopped_at(world, moment, deeds="stop", then=None):
+    """Return a process that has stopped itself at *moment*; *then* are later moments."""
+    process = world.start({moment: deeds, **(then or {})})
     world.forks.order("stopped", process.pid)
     return process
 
 
 def wake(process):
     os.kill(process.pid, signal.SIGCONT)
+
+
+def wait_until(is_so):
+    until = time.monotonic() + WAIT_SECONDS
+    while not is_so():
+        assert time.monotonic() < until
+        os.sched_yield()
 
 
 def journal_of(world):
@@ -66,13 +74,18 @@ def has_pending(pid, number):
     return bool(int(pending.split()[1], 16) & 1 << (number - 1))
 
 
+def asked_to_end(zombie, world):
+    """Return a process that has asked the stopped one to end, and would wait for long before it kills it."""
+    other = world.start(take_over=True, grace=60)
+    wait_until(lambda: has_pending(zombie.pid, signal.SIGTERM))
+    return other
+
+
 @EACH_STORE
 def test_who_wakes_while_it_is_asked_to_end_dies_before_it_does_anything(store, world_of, is_done_right):
     world = world_of("send", store=store)
     zombie = stopped_at(world, "send 1 before")
-    other = world.start(take_over=True)
-    while not has_pending(zombie.pid, signal.SIGTERM):
-        os.sched_yield()
+    other = asked_to_end(zombie, world)
     wake(zombie)
     assert (zombie.wait(), other.wait()) == (-signal.SIGTERM, 0)
     assert "send 1 after" not in world.moments
@@ -80,14 +93,16 @@ def test_who_wakes_while_it_is_asked_to_end_dies_before_it_does_anything(store, 
 
 
 @EACH_STORE
-def test_a_command_that_wakes_while_it_is_asked_to_end_saves_what_its_tool_did(store, world_of):
+def test_a_command_that_wakes_while_it_is_asked_to_end_saves_what_its_tool_did(store, world_of, gate_of):
     """It is still the holder: the take-over waits for it, and goes on from its result."""
     world = world_of("send", store=store, mode="command")
-    zombie = stopped_at(world, "send 1 before")
-    other = world.start(take_over=True)
-    while not has_pending(zombie.pid, signal.SIGTERM):
-        os.sched_yield()
+    gate = gate_of(world)
+    zombie = stopped_at(world, "send 1 before", then={"send 1 after": "hold"})
+    other = asked_to_end(zombie, world)
     wake(zombie)
+    assert gate.arrived() == f"{zombie.name} send 1 after"
+    wait_until(lambda: "stopping:" in zombie.words)  # else the run could be over before it is asked to stop
+    gate.open()
     assert (zombie.wait(), other.wait()) == (INTERRUPTED, 0), other.words + zombie.words
     assert (told_last(world).text, world.outside.count("send 1")) == ("sent 1", 1)
 
