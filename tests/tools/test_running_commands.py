@@ -10,7 +10,6 @@ import threading
 import traceback
 import warnings
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,6 +19,7 @@ from midstride.tools import CallEnded, CommandFailed
 from midstride.tools.command import Command, Leash
 from midstride.tools.group import OUTPUT_MAX, Group, Guard
 from patience import SECONDS
+from standing import Standing
 
 CONTEXT = Context("key", "run", "call", 1, 0)
 
@@ -46,6 +46,10 @@ class Fifo:
         self.path = path
         os.mkfifo(path)
         self.reader = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+
+    def has_begun(self):
+        """Tell whether the command has written a line that nobody has read."""
+        return bool(select.select([self.reader], [], [], 0)[0])
 
     def begun(self):
         """Wait until the command has written a line."""
@@ -173,12 +177,12 @@ def test_a_code_is_an_exception_for_who_asks(run):
 
 
 @both
-@pytest.mark.parametrize(
-    "line", ["echo so far; sleep 600", "echo so far; exec yes >&2", "echo so far; exec >&- 2>&-; sleep 600"]
-)
-def test_its_time_ends_it_whatever_it_does(run, line):
+@pytest.mark.parametrize("line", ["sleep 600", "exec yes >&2", "exec >&- 2>&-; sleep 600"])
+def test_its_time_ends_it_whatever_it_does(run, line, tmp_path, monkeypatch):
+    begun = tmp_path / "begun"
+    monkeypatch.setattr("midstride.tools.group.time", Standing(begun.exists))
     with pytest.raises(subprocess.TimeoutExpired) as late:
-        run(["/bin/sh", "-c", line], timeout=0.3)
+        run(["/bin/sh", "-c", f"echo so far; : > {begun}; {line}"], timeout=0.3)
     assert (late.value.output, late.value.timeout) == ("so far\n", 0.3)
 
 
@@ -207,7 +211,8 @@ def test_to_block_an_event_loop_is_refused():
 
 
 @both
-def test_its_time_ends_all_of_its_group(run, fifo):
+def test_its_time_ends_all_of_its_group(run, fifo, monkeypatch):
+    monkeypatch.setattr("midstride.tools.group.time", Standing(fifo.has_begun))
     with pytest.raises(subprocess.TimeoutExpired):
         run(lasting(fifo), timeout=0.3)
     assert fifo.begun() == b"begun\n"
@@ -270,20 +275,37 @@ def test_a_command_ends_with_the_task_that_waits_for_it(fifo):
 
 
 def test_nothing_is_left_open_behind_many_commands():
-    def files():
-        return len(os.listdir("/dev/fd"))
+    """In a process of its own, in which nothing else opens or closes anything."""
+    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
 
-    def children():
-        return {pid for task in Path("/proc/self/task").glob("*/children") for pid in task.read_text().split()}
 
-    before, threads, had = files(), set(threading.enumerate()), children()
-    for _ in range(5):
-        CONTEXT.run(["true"], input="x")
-        with pytest.raises(FileNotFoundError):
-            CONTEXT.run(["true"], cwd="/nowhere")
-    assert files() == before
-    assert set(threading.enumerate()) <= threads  # one of an earlier test may have ended since, and none is new
-    assert children() <= had  # neither a guard nor a command is left unreaped
+MANY = """
+import contextlib, os, threading
+from pathlib import Path
+from midstride import Context
+
+def children():
+    found = []
+    for task in Path("/proc/self/task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):  # a thread that has just ended
+            found += task.read_text().split()
+    return found
+
+def what_is_open():
+    return len(os.listdir("/dev/fd")), threading.enumerate(), children()
+
+context, before = Context("key", "run", "call", 1, 0), what_is_open()
+for _ in range(5):
+    context.run(["true"], input="x")
+    try:
+        context.run(["true"], cwd="/nowhere")
+    except FileNotFoundError:
+        continue
+    raise AssertionError("it ran nowhere")
+assert before == what_is_open(), (before, what_is_open())  # no guard or command is left unreaped, and no thread
+print(before[2] == [])
+"""
 
 
 # ---- the end of this process
