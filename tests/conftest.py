@@ -30,6 +30,7 @@ def pytest_configure():
 
 
 def pytest_runtest_logfinish():
+    gc.disable()  # whatever a test has called may have switched it on
     if gc.get_count()[0] > GARBAGE:
         gc.collect()
 
