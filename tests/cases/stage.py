@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import select
+import signal
 import sys
 import traceback
 import warnings
@@ -20,6 +22,9 @@ HTTP = anthropic.DefaultHttpxClient()
 """Made once: to load the certificates takes longer than a whole scenario."""
 
 Json = Any
+
+HANGS_SECONDS = 120
+"""How long a forked process may take."""
 
 
 class Killed(BaseException):
@@ -93,7 +98,16 @@ class Stage:
 
 def forked(work):
     """Run *work* in a process of its own and return its exit code, or minus the signal that ended it."""
-    return os.waitstatus_to_exitcode(os.waitpid(fork(work), 0)[1])
+    lives, living = os.pipe()  # it ends with the process
+    pid = fork(work)
+    os.close(living)
+    ended, _, _ = select.select([lives], [], [], HANGS_SECONDS)
+    os.close(lives)
+    if not ended:
+        os.kill(pid, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert ended, f"a forked process hangs: {work} has not ended in {HANGS_SECONDS} s"
+    return code
 
 
 def fork(work):

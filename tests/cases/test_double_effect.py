@@ -33,11 +33,13 @@ class Jobs:
 
     def __init__(self):
         self.made, self.asked, self.free = [], [], threading.Event()
+        self.has_made = threading.Event()
 
     def make(self, name, key, how):
         self.asked.append(key)
         if how == "late" and len(self.asked) == 1:
             self.made.append(name)
+            self.has_made.set()
             assert self.free.wait(60)
         elif how == "lost" and len(self.asked) == 1:
             self.made.append(name)
@@ -81,6 +83,7 @@ def test_case_188_timeout_then_retry_creates_twice(how, effect, jobs, stage):
     made = create_job(jobs, how, effect, timeout=0.05 if how == "late" else 30)
     stage.says(calls(("create_job", {"name": "nightly"})), Answer("Done."))
     assert stage.run(made).status == "done"
+    assert how == "lost" or jobs.has_made.wait(60)  # its thread may begin when its time is over
     assert jobs.made == ["nightly"]
     ((content, is_error),) = stage.results
     if effect == "unsafe" or how == "late":  # what still runs in a thread is neither repeated nor looked up

@@ -329,16 +329,18 @@ UNITS = [
 
 
 @pytest.mark.parametrize("unit", UNITS)
-def test_a_text_four_times_as_long_takes_about_four_times_as_long(unit):
-    short, long = (unit * (size // len(unit)) + "!" for size in (250_000, 1_000_000))
-    assert seconds_for(long) < 10 * max(seconds_for(short), 0.01)
+def test_a_text_eight_times_as_long_takes_about_eight_times_as_long(unit):
+    """And not sixty-four times: between the two there is room for a machine that is busy."""
+    short, long = (unit * (size // len(unit)) + "!" for size in (125_000, 1_000_000))
+    least = max(seconds_for(short), 0.004)
+    assert any(seconds_for(long) < 25 * least for _ in range(2))
 
 
 def seconds_for(text):
     redactor = Redactor()
-    began = time.process_time()
+    began = time.thread_time()  # not the process's: other tests may have left threads in it
     redactor.text(text)
-    return time.process_time() - began
+    return time.thread_time() - began
 
 
 def test_a_secret_of_any_length_is_taken_whole():

@@ -185,11 +185,11 @@ def test_a_coroutine_of_the_dead_is_never_resumed_not_even_to_clean_up():
 
 
 def test_no_attempt_of_the_dead_is_found_by_the_next_process():
-    before = len(_attempts)
+    before = set(_attempts)
     store = MemoryStore()
     dies(store, "append 3 after", send_in([]))
     assert lives(store, send_in([])).status == "done"
-    assert len(_attempts) == before
+    assert set(_attempts) <= before  # what other tests have left may go meanwhile
 
 
 def test_a_program_that_makes_something_of_its_death_is_dead_all_the_same(crash_everywhere):
