@@ -84,7 +84,9 @@ class Notes:
                 asking.connect(self.forks)
                 wish = {"folder": str(self.folder), "port": self.port, "password": self.password}
                 asking.sendall(json.dumps(wish).encode())
-                self.port = json.loads(asking.recv(100))
+                told = json.loads(asking.recv(1000))
+            assert isinstance(told, int), f"no server at port {self.port}: {told}"
+            self.port = told
 
     @property
     def server(self):
@@ -144,8 +146,10 @@ class Notes:
         """Let one call of a tool hang after its effect, until the block ends."""
         ended = threading.Event()
         with self.in_the_middle(ended.wait):
-            yield
-            ended.set()
+            try:
+                yield
+            finally:
+                ended.set()
 
     def end(self):
         with suppress(ProcessLookupError, FileNotFoundError):

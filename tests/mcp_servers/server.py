@@ -187,7 +187,11 @@ def fork(asking):
     if not data:
         return  # somebody who wanted to know whether we listen
     wish = json.loads(data)
-    listening = None if descriptors else socket.create_server(("127.0.0.1", wish["port"]))
+    try:
+        listening = None if descriptors else socket.create_server(("127.0.0.1", wish["port"]))
+    except OSError as error:  # somebody has taken the port since: that ends one test, and not all behind it
+        asking.sendall(json.dumps(str(error)).encode())
+        return
     if os.fork():
         for descriptor in descriptors:
             os.close(descriptor)

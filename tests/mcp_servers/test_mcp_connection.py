@@ -28,7 +28,7 @@ def test_a_server_that_died_is_connected_to_again(notes):
 
 
 def test_a_server_that_hangs_is_given_up_behind_a_call_without_an_answer(stdio):
-    with stdio.tools(timeout=0.2) as tools:
+    with stdio.tools(timeout=2) as tools:
         hanging = stdio.pid
         os.kill(hanging, signal.SIGSTOP)
         try:
@@ -40,7 +40,7 @@ def test_a_server_that_hangs_is_given_up_behind_a_call_without_an_answer(stdio):
 
 
 def test_a_slow_call_costs_no_other_its_connection(stdio):
-    with stdio.tools(timeout=0.2) as tools, stdio.held():
+    with stdio.tools(timeout=2) as tools, stdio.held():
         with pytest.raises(NoAnswer):
             tools["look"](text="a")
         assert tools["pid"]() == str(stdio.pid)
@@ -91,6 +91,7 @@ def test_a_forked_child_has_a_connection_of_its_own(notes):
                 os._exit(0)
         os.close(writing)
         with os.fdopen(reading, "rb") as pipe:
+            assert select.select([pipe], [], [], 120)[0], "the forked child hangs"
             told = json.loads(pipe.read())
         os.waitpid(child, 0)
         assert told["sent"] == "sent by the child"
@@ -168,10 +169,10 @@ def killed_and_run_again(notes, name, before=lambda: None, **arguments):
     with notes.in_the_middle(lambda: (before(), started[0].kill())):
         started.append(start(notes.folder, notes.server, name, **arguments))
         with started[0] as process:
-            process.communicate(timeout=60)
+            process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
     with start(notes.folder, notes.server, name, **arguments) as process:
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=300)
     assert process.returncode == 0
     return json.loads(printed)
 

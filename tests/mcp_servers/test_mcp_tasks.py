@@ -101,10 +101,10 @@ def test_a_server_that_dies_before_it_gave_the_tasks_id_leaves_the_call_unknown(
 
 def test_a_task_is_begun_once_though_its_program_is_killed_when_it_is_accepted(http):
     with start(http.folder, http.server, "deploy", "die at the poll", what="site") as process:
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
     stands(http, "completed", result=text("deployed"))
     with start(http.folder, http.server, "deploy", what="site") as process:
-        printed, _ = process.communicate(timeout=60)
+        printed, _ = process.communicate(timeout=300)
     assert json.loads(printed)["content"] == "deployed"
     assert http.effects == ["deploying site"]
