@@ -87,7 +87,7 @@ class Reader:
             env=self.environment,
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=300,
             check=False,
         )
         assert done.returncode == 0, f"{text}\nended with {done.returncode}:\n{done.stdout}\n{done.stderr}"
@@ -95,8 +95,9 @@ class Reader:
 
 
 def environment(**settings):
-    """Return the environment of a reader's terminal: nothing of midstride's is set but *settings*."""
-    own = {name: value for name, value in os.environ.items() if not name.startswith(("MIDSTRIDE_", "ANTHROPIC_"))}
+    """Return the environment of a reader's terminal: nothing of midstride's or of these tests is set but *settings*."""
+    ours = ("MIDSTRIDE_", "ANTHROPIC_", "PYTEST_")
+    own = {name: value for name, value in os.environ.items() if not name.startswith(ours)}
     path = os.pathsep.join((str(Path(sys.prefix) / "bin"), os.environ["PATH"]))
     return {**own, "PATH": path, "COLUMNS": "100", "NO_PROXY": "*", "no_proxy": "*", **settings}
 

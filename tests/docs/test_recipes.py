@@ -69,7 +69,7 @@ class Program:
     def killed_when(self, event):
         """Start it, and kill it once *event* is set."""
         with self.start() as process:
-            assert event.wait(30)
+            assert event.wait(300)
             process.kill()
         assert process.returncode == -signal.SIGKILL
 
@@ -82,7 +82,7 @@ class Program:
     def result(self, **more):
         """Run it until it rests; return the result block that its model was shown, or when it is to be run again."""
         with self.start(**more) as process:
-            printed, _ = process.communicate(timeout=60)
+            printed, _ = process.communicate(timeout=300)
         assert process.returncode == 0
         return json.loads(printed)
 
@@ -182,7 +182,7 @@ def test_a_job_whose_id_was_lost_is_the_same_job(render):
 def test_a_program_that_is_killed_while_it_polls_polls_again(render):
     assert render.program.result() == IN_FIVE_MINUTES
     with render.withhold() as asked, render.program.start(NOW="1790000300") as process:
-        assert asked.wait(30)
+        assert asked.wait(300)
         process.kill()
     render.stands = RENDERED
     assert render.program.result(NOW="1790000400")["content"] == "Rendered as alps.mp4"
@@ -337,7 +337,7 @@ def test_a_command_whose_program_died_is_not_run_again(folder):
     command = "echo ran >> ran.txt; kill -9 $PPID"
     program = Program.of(folder, "def run_command", "run_command", command=command)
     with program.start() as process:
-        process.communicate(timeout=60)
+        process.communicate(timeout=300)
     assert process.returncode == -signal.SIGKILL
     result = program.result()
     assert (result["is_error"], result["content"].split(":")[0]) == (True, "Outcome unknown")

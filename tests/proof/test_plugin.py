@@ -1,5 +1,6 @@
 """The plugin as a stranger uses it: a test module of his own in an empty folder, and pytest."""
 
+import os
 import shlex
 import subprocess
 import sys
@@ -55,7 +56,9 @@ def test_my_store(store_check, tmp_path):
 def pytest_in(folder, *arguments):
     """Run pytest in *folder* as its user does; return its exit code and what it printed."""
     command = [sys.executable, "-m", "pytest", "-p", "no:cacheprovider", *arguments]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
+    # Options of these tests' own user are none of the stranger's.
+    own = {name: value for name, value in os.environ.items() if not name.startswith("PYTEST_")}
+    done = subprocess.run(command, cwd=folder, env=own, capture_output=True, text=True, timeout=300, check=False)
     return done.returncode, done.stdout + done.stderr
 
 
