@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import select
 import signal
 import threading
 import warnings
@@ -628,6 +629,10 @@ _OF_SEVERAL_RUNS = [
 # ---- several processes
 
 
+HANGS_SECONDS = 120.0
+"""How long the work in a forked process may take."""
+
+
 @contextlib.contextmanager
 def process(work: Callable[[], object]) -> Iterator[int]:
     """Run *work* in a forked process that then stands still; give its pid when the work is done, and end it at last.
@@ -645,6 +650,9 @@ def process(work: Callable[[], object]) -> Iterator[int]:
         os.close(end)
     try:
         with open(told, "rb") as news:
+            ended, _, _ = select.select([news], [], [], HANGS_SECONDS)
+            if not ended:  # a thread of the parent may have had a lock in the moment of the fork
+                raise AssertionError(f"another process hangs: {work!r} has not ended in {HANGS_SECONDS:g} s")
             failure = news.read().decode()
         if failure:
             raise AssertionError(f"in another process: {failure}")

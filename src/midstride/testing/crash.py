@@ -46,6 +46,9 @@ RESTS = "rests"
 PROCESSES_MAX = 20
 """So many processes carry one run on at most; a person's word takes one more."""
 
+TRIES_MAX = 3
+"""How often a plan is tried of which a death does not come: threads race, and pass its point by now and then."""
+
 Program = Callable[[Process], Result]
 
 
@@ -280,7 +283,7 @@ class CrashReport:
     plans: Counter[int] = field(default_factory=Counter)
     points: Counter[str] = field(default_factory=Counter)
     missed: int = 0
-    """Plans of which a death did not come, since threads raced."""
+    """Plans of which a death did not come, however often they were tried, since threads raced."""
 
     def count(self, crashed: Crashed) -> None:
         """Count one plan that held."""
@@ -362,7 +365,14 @@ class _Trial:
             check_crashed(scene, self.unkilled, self.unkilled, same=self._same)
 
     def carry_out(self, plan: CrashPlan) -> Crashed:
-        """Carry *plan* out and check how it ended."""
+        """Carry *plan* out and check how it ended; where a death did not come, try it again."""
+        for _ in range(TRIES_MAX):
+            crashed = self._once(plan)
+            if crashed.died:
+                break
+        return crashed
+
+    def _once(self, plan: CrashPlan) -> Crashed:
         with self._failing(plan):
             scene, crashed = carry_out(self._make_scene, plan, next(self._folders))
             check_crashed(scene, crashed, self.unkilled, same=self._same)
