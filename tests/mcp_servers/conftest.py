@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 import threading
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -61,9 +61,11 @@ def in_the_middle_of(fifo, do):
         yield
     finally:
         over.set()
-        if not reached.is_set():
-            os.close(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
-        watching.join()
+        with ExitStack() as stack:  # open until the watcher, which may only be about to wait for a reader, has seen it
+            if not reached.is_set():
+                with suppress(FileNotFoundError):  # it is gone once somebody has got there
+                    stack.callback(os.close, os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
+            watching.join()
     assert reached.is_set(), "nobody got as far as the middle"
 
 
