@@ -60,7 +60,7 @@ class Config:
     turns: int = 40
     take_over: bool = False
     force: bool = False
-    grace: float = 10.0
+    grace: float = 60.0
     busy: float = 30.0
     timeout: float | None = None
     tries: int = 1

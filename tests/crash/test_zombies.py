@@ -75,8 +75,8 @@ def has_pending(pid, number):
 
 
 def asked_to_end(zombie, world):
-    """Return a process that has asked the stopped one to end, and would wait for long before it kills it."""
-    other = world.start(take_over=True, grace=60)
+    """Return a process that has asked the stopped one to end, and waits for a minute before it kills it."""
+    other = world.start(take_over=True)
     wait_until(lambda: has_pending(zombie.pid, signal.SIGTERM))
     return other
 
