@@ -276,8 +276,8 @@ def test_a_command_ends_with_the_task_that_waits_for_it(fifo):
 
 def test_nothing_is_left_open_behind_many_commands():
     """In a process of its own, in which nothing else opens or closes anything."""
-    done = subprocess.run([sys.executable, "-c", MANY], capture_output=True, text=True)
-    assert (done.returncode, done.stdout) == (0, "True\n"), done.stderr
+    done = subprocess.run([sys.executable, "-W", "error", "-c", MANY], capture_output=True, text=True)
+    assert (done.stderr, done.stdout, done.returncode) == ("", "True\n", 0)
 
 
 MANY = """
