@@ -10,6 +10,8 @@ import pytest
 from drive.scenes import agent_of, kinds, results
 from midstride import Context, tool
 from midstride.stores import SqliteStore
+from patience import SECONDS
+from standing import Standing
 
 BOOK = [("book", {"seat": "1a"})]
 
@@ -63,10 +65,10 @@ def booking():
 
 async def cancelled_once_begun(agent, booking):
     task = asyncio.create_task(agent.run_async("go", "run"))
-    assert await asyncio.to_thread(booking.begun.wait, 10)
+    assert await asyncio.to_thread(booking.begun.wait, SECONDS)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
-        await asyncio.wait_for(task, 10)
+        await asyncio.wait_for(task, SECONDS)
 
 
 def test_a_cancelled_driver_does_not_wait_for_a_coroutine_without_an_end(store, booking, tmp_path):
@@ -98,7 +100,8 @@ def test_a_coroutine_that_cancels_itself_has_failed_and_left_nothing(store, tmp_
     assert (seats(tmp_path), results(agent)) == ([], [("Failed: It was cancelled.", True)])
 
 
-def test_a_coroutine_that_ran_out_of_time_in_its_transaction_is_cancelled(store, booking, tmp_path):
+def test_a_coroutine_that_ran_out_of_time_in_its_transaction_is_cancelled(store, booking, tmp_path, monkeypatch):
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(booking.begun.is_set))
     agent = agent_of([BOOK, "Done."], [booking.coroutine(timeout=0.02)], store=store)
     assert asyncio.run(agent.run_async("go", "run")).answer == "Done."
     ((told, _),) = results(agent)
@@ -124,7 +127,7 @@ def test_a_transaction_that_is_given_up_before_its_tool_begins_runs_nothing(stor
             await asyncio.sleep(0)
             other.execute("rollback")
             with pytest.raises(asyncio.CancelledError):
-                await asyncio.wait_for(task, 10)
+                await asyncio.wait_for(task, SECONDS)
 
     agent = agent_of([BOOK, "Done."], [booking.coroutine()], store=store)
     asyncio.run(go())

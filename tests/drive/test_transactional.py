@@ -11,6 +11,8 @@ from drive.scenes import Killed, agent_of, killed_at_start_of, kinds, results
 from midstride import Context, DidNotHappen, Runs, tool
 from midstride.core.steps import Transact
 from midstride.stores import SqliteStore
+from patience import SECONDS
+from standing import Standing
 
 ran: list[str] = []
 
@@ -165,14 +167,14 @@ def test_a_driver_that_is_cancelled_in_a_transaction_lets_it_end(store, path):
         ran.append(seat)
         context.transaction.execute("insert into seats (name) values (?)", (seat,))
         begun.set()
-        assert go_on.wait(10)
+        assert go_on.wait(SECONDS)
         return "booked"
 
     booking = agent(store, "1a", tools=[book])
 
     async def go():
         task = asyncio.create_task(booking.run_async("go", "run"))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, SECONDS)
         task.cancel()
         await asyncio.sleep(0)
         go_on.set()
@@ -185,14 +187,16 @@ def test_a_driver_that_is_cancelled_in_a_transaction_lets_it_end(store, path):
     assert (results(booking), ran) == ([("booked", False)], ["1a"])
 
 
-def test_a_tool_that_hangs_in_its_transaction_is_cut_off_and_writes_nothing_more(drive, store, path):
-    gate, refused = threading.Event(), []
+def test_a_tool_that_hangs_in_its_transaction_is_cut_off_and_writes_nothing_more(drive, store, path, monkeypatch):
+    written, gate, refused = threading.Event(), threading.Event(), []
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(written.is_set))
 
     @tool.transactional(timeout=0.02)
     def book(seat: str, context: Context[sqlite3.Connection]) -> str:
         """Book a seat, and hang."""
         context.transaction.execute("insert into seats (name) values (?)", (seat,))
-        gate.wait(10)
+        written.set()
+        gate.wait(SECONDS)
         try:
             context.transaction.execute("insert into seats (name) values ('zombie')")
         except sqlite3.Error as error:
@@ -204,6 +208,6 @@ def test_a_tool_that_hangs_in_its_transaction_is_cut_off_and_writes_nothing_more
     gate.set()
     for thread in threading.enumerate():
         if thread.name == "midstride book":
-            thread.join(10)
+            thread.join(SECONDS)
     assert results(booking) == [("Failed: It did not end within 0.02 s. It is still running.", True)]
     assert (seats(path), refused) == ([], [sqlite3.ProgrammingError])

@@ -17,6 +17,8 @@ from midstride.errors import NotAllowed
 from midstride.stores import MemoryStore
 from midstride.testing import SettableClock
 from midstride.tools import Toolbox
+from patience import SECONDS
+from standing import Standing
 
 SEND = [("send", {"to": "ann"})]
 
@@ -262,15 +264,29 @@ def test_a_look_that_does_not_tell_leaves_the_call_unknown(drive, store, world, 
     assert CANNOT + why in content
 
 
-def test_a_look_that_hangs_cannot_tell(drive, store, world):
+@pytest.fixture
+def looking(monkeypatch):
+    """Set by a look when it begins: before that nothing runs out of time, the tool before it neither."""
+    looking = threading.Event()
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(looking.is_set))
+    return looking
+
+
+def test_a_look_that_hangs_cannot_tell(drive, store, world, looking):
     gate = threading.Event()
-    content, _ = looked_up(drive, store, world, lambda: gate.wait(10) and CannotTell(), "lost", timeout=0.02)
+
+    def find():
+        looking.set()
+        return gate.wait(SECONDS) and CannotTell()
+
+    content, _ = looked_up(drive, store, world, find, "lost", timeout=0.02)
     gate.set()
     assert f"{CANNOT}It did not end within 0.02 s." in content
 
 
-def test_a_coroutine_look_that_hangs_cannot_tell(store, world):
+def test_a_coroutine_look_that_hangs_cannot_tell(store, world, looking):
     async def find():
+        looking.set()
         await asyncio.Event().wait()
 
     world.ways = ["lost"]

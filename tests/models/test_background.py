@@ -173,7 +173,7 @@ def test_a_process_killed_in_the_middle_of_a_background_answer_has_paid_once(tmp
         paths = {"PYTHONPATH": os.pathsep.join(sys.path), "PATH": os.environ["PATH"], "HOME": str(tmp_path)}
         child = subprocess.Popen([sys.executable, "-c", PROGRAM, url], env={**named, **paths})
         try:
-            server.wait_for_fetches(2)  # it has looked, and hears the stream of what is under way
+            server.wait_for_fetches(2, 60.0)  # it has looked, and hears the stream of what is under way
         finally:
             child.send_signal(signal.SIGKILL)
             child.wait()

@@ -77,6 +77,6 @@ REMOVING = [
         "stores/opened.py",
         "waits = FOLD_WAITS if patiently or wal.size > 2 * WAL_BYTES else (0.0,)",
         "waits = (0.0,)",
-        ("tests/stores/test_wal.py", "-k", "come_and_go or stays"),
+        ("tests/stores/test_wal.py", "-k", "stays"),
     ),
 ]

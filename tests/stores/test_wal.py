@@ -15,6 +15,11 @@ from stores.places import at_once
 
 WAL = 1_000_000
 WRITERS, THREADS, WORDS = 3, 8, 100
+AMONG_MANY = 24 * WAL
+"""What the WAL stays below where several processes write: mostly 3 times WAL, and never folded it is 74 times.
+
+How soon a fold comes about depends on who meets whom, so that a busy machine may let it grow to a multiple of that.
+"""
 A_MOMENT = "with recursive c (n) as (select 1 union all select n + 1 from c where n < 20000) select count(*) from c"
 
 
@@ -83,12 +88,12 @@ def test_many_threads_keep_the_wal_bounded(path):
 
 def test_several_processes_keep_the_wal_bounded(path):
     sizes = at_once(WRITERS, lambda: str(write_many(path)))
-    assert all(int(size) < 8 * WAL for size in sizes), sizes  # all that they write is more than 40 times as much
+    assert all(int(size) < AMONG_MANY for size in sizes), sizes
 
 
 def test_readers_that_come_and_go_do_not_let_the_wal_grow(path):
     sizes = at_once(WRITERS + 1, lambda: write_beside_a_reader(path))
-    assert all(int(size) < 8 * WAL for size in sizes), sizes
+    assert all(int(size) < AMONG_MANY for size in sizes), sizes
 
 
 def test_a_reader_that_stays_costs_few_tries_and_no_entry(path, monkeypatch):
