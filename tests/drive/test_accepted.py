@@ -12,6 +12,8 @@ from midstride.core.steps import PollUp, Start
 from midstride.errors import NotAllowed
 from midstride.stores import MemoryStore, SqliteStore
 from midstride.testing import SettableClock
+from patience import SECONDS
+from standing import Standing
 
 AT = 1_790_000_000.0
 
@@ -163,7 +165,7 @@ def test_a_poll_that_hangs_is_given_up_and_asked_again(drive, monkeypatch):
     monkeypatch.setattr("midstride.core.settle.POLL_SECONDS", 0.05)
     over = threading.Event()
     jobs = Jobs()
-    jobs.stand = lambda handle: over.wait(30)
+    jobs.stand = lambda handle: over.wait(SECONDS)
     agent = rendering([render_with(jobs)])
     try:
         assert "It did not end within 0.05 s." in drive(agent).why
@@ -246,13 +248,22 @@ def test_an_ordinary_result_counts_more_than_a_handle(drive):
     assert "accepted" not in kinds(agent.store)
 
 
-def test_a_handle_counts_when_the_tool_times_out_behind_it(drive):
+@pytest.fixture
+def handed_over(monkeypatch):
+    """Set by a tool behind its handle: before that it does not run out of time."""
+    handed_over = threading.Event()
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(handed_over.is_set))
+    return handed_over
+
+
+def test_a_handle_counts_when_the_tool_times_out_behind_it(drive, handed_over):
     over = threading.Event()
 
     @tool(timeout=0.05)
     def render(film: str, context: Context) -> Accepted:
         accepted = context.accepted("job-1")
-        over.wait(30)
+        handed_over.set()
+        over.wait(SECONDS)
         return accepted
 
     @render.poll
@@ -265,10 +276,11 @@ def test_a_handle_counts_when_the_tool_times_out_behind_it(drive):
     assert results(agent) == [("Alps.mp4", False)]
 
 
-def test_a_handle_counts_when_a_coroutine_times_out_behind_it():
+def test_a_handle_counts_when_a_coroutine_times_out_behind_it(handed_over):
     @tool(timeout=0.05)
     async def render(film: str, context: Context) -> Accepted:
         context.accepted("job-1")
+        handed_over.set()
         await asyncio.sleep(60)
 
     render.poll(lambda handle: Happened("Alps.mp4"))
@@ -307,7 +319,7 @@ def test_a_handle_that_the_driver_has_not_heard_of_is_recorded_before_the_run_is
     @tool
     def render(film: str, context: Context) -> Accepted:
         """Hand a film over when the gate opens."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return context.accepted("job-1")
 
     @tool.read_only
@@ -320,7 +332,7 @@ def test_a_handle_that_the_driver_has_not_heard_of_is_recorded_before_the_run_is
             gate.set()
             for thread in threading.enumerate():
                 if thread.name == "midstride render":
-                    thread.join(10)
+                    thread.join(SECONDS)
             raise Killed
 
     render.poll(lambda handle: Happened("Alps.mp4"))
@@ -339,7 +351,7 @@ def test_a_handle_that_comes_when_nobody_drives_is_recorded(drive):
     def render(film: str, context: Context) -> Accepted:
         """Hand a film over when the gate opens."""
         begun.set()
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return context.accepted("job-1")
 
     @tool.read_only
@@ -349,7 +361,7 @@ def test_a_handle_that_comes_when_nobody_drives_is_recorded(drive):
 
     def die(event):
         if isinstance(event, Start) and event.call.name == "look":
-            assert begun.wait(10)
+            assert begun.wait(SECONDS)
             raise Killed
 
     render.poll(lambda handle: Happened("Alps.mp4"))
@@ -450,7 +462,7 @@ def test_while_a_tool_runs_accepted_work_is_asked_about_in_time(drive):
 
     @tool.read_only
     def look(place: str) -> str:
-        return "Seen." if polled_twice.wait(30) else "Nothing came."
+        return "Seen." if polled_twice.wait(SECONDS) else "Nothing came."
 
     render = render_with(jobs)
 

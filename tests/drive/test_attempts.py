@@ -8,8 +8,11 @@ import pytest
 from drive.scenes import Killed, agent_of, kinds, results
 from midstride import Runs, tool
 from midstride.core.journal import Decided, Entry
+from midstride.core.steps import Start
 from midstride.drive import Draft
 from midstride.stores import MemoryStore, SqliteStore
+from patience import SECONDS
+from standing import Standing
 
 SOON = 0.02
 """Seconds until a tool has run out of time; attempts are timed by the real clock."""
@@ -36,14 +39,14 @@ def join(*names):
     for name in names:
         for thread in threading.enumerate():
             if thread.name == f"midstride {name}":
-                thread.join(10)
+                thread.join(SECONDS)
 
 
 def slow_tool(gate, **terms):
     @tool(timeout=SOON, **terms)
     def send(to: str) -> str:
         """Send a letter, slowly."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return f"sent to {to}"
 
     return send
@@ -64,13 +67,18 @@ def test_a_tool_in_a_thread_that_runs_out_of_time_is_still_alive_and_its_outcome
     assert is_error
 
 
-def test_a_live_attempt_is_neither_repeated_nor_looked_up(drive, store, gate):
-    ran = []
+def test_a_live_attempt_is_neither_repeated_nor_looked_up(drive, store, gate, monkeypatch):
+    started, ran = [], []
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(lambda: len(ran) >= len(started)))
+
+    def watch(event):
+        if isinstance(event, Start):
+            started.append(event)
 
     def act(to: str) -> str:
         """Send a letter, slowly."""
         ran.append(to)
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return "sent"
 
     def find():
@@ -80,7 +88,7 @@ def test_a_live_attempt_is_neither_repeated_nor_looked_up(drive, store, gate):
     looked = tool.verifiable(name="looked", timeout=SOON)(act)
     looked.verify(find)
     agent = agent_of([[("again", {"to": "ann"})], [("looked", {"to": "bob"})], "Done."], [again, looked], store=store)
-    drive(agent)
+    drive(agent, watch=watch)
     told = [content for content, _ in results(agent)]
     assert ran == ["ann", "bob"]
     assert ["It is still running." in content for content in told] == [True, True]
@@ -98,7 +106,7 @@ def test_a_read_that_runs_out_of_time_has_definitely_failed(drive, store, gate):
     @tool.read_only(timeout=SOON)
     def send() -> str:
         """Read, slowly."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return "text"
 
     agent = agent_of([[("send", {})], "Done."], [send], store=store)
@@ -106,12 +114,14 @@ def test_a_read_that_runs_out_of_time_has_definitely_failed(drive, store, gate):
     assert results(agent) == [("Failed: It did not end within 0.02 s. It is still running.", True)]
 
 
-def test_a_coroutine_tool_that_runs_out_of_time_is_cancelled(store):
-    ended = []
+def test_a_coroutine_tool_that_runs_out_of_time_is_cancelled(store, monkeypatch):
+    begun, ended = threading.Event(), []
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(begun.is_set))
 
     @tool(timeout=SOON)
     async def send() -> str:
         """Send, slowly."""
+        begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -125,10 +135,14 @@ def test_a_coroutine_tool_that_runs_out_of_time_is_cancelled(store):
     assert "It did not end within 0.02 s. Nothing tells whether it took effect." in content
 
 
-def test_a_coroutine_tool_that_finishes_while_it_is_cancelled_has_its_real_result(store):
+def test_a_coroutine_tool_that_finishes_while_it_is_cancelled_has_its_real_result(store, monkeypatch):
+    begun = threading.Event()
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(begun.is_set))
+
     @tool(timeout=SOON)
     async def send() -> str:
         """Send, and do not stop half way."""
+        begun.set()
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
@@ -221,7 +235,7 @@ def test_a_tool_that_outlives_its_driver_is_waited_for_and_not_run_again(drive, 
     def send(to: str) -> str:
         """Send a letter when the gate opens."""
         ran.append(to)
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return f"sent to {to}"
 
     @tool.read_only
@@ -248,7 +262,7 @@ def test_a_result_that_came_between_two_drivers_is_not_lost(drive, store, gate):
     @tool
     def send(to: str) -> str:
         """Send a letter when the gate opens."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return f"sent to {to}"
 
     @tool.read_only
@@ -275,7 +289,7 @@ def test_a_result_that_came_between_two_drivers_is_not_lost(drive, store, gate):
 async def cancelled_when(begun, agent, *, before_waiting=lambda: None, times=1):
     """Start the agent, wait for *begun* (an event of threads), and cancel it."""
     task = asyncio.create_task(agent.run_async("go", "run"))
-    await asyncio.to_thread(begun.wait, 10)
+    await asyncio.to_thread(begun.wait, SECONDS)
     for _ in range(times):
         task.cancel()
         await asyncio.sleep(0)
@@ -294,7 +308,7 @@ class SlowToSave(MemoryStore):
     def append(self, run_id, entries, **more):
         if any(entry.body.kind == self.kind for entry in entries):
             self.begun.set()
-            assert self.go_on.wait(10)
+            assert self.go_on.wait(SECONDS)
         super().append(run_id, entries, **more)
         if self.begun.is_set():
             self.ended.set()
@@ -314,7 +328,7 @@ def test_a_save_that_is_cancelled_is_done_wholly(kind, times):
     store = SlowToSave(kind)
     agent = agent_of([SEND, "Done."], [send], store=store)
     asyncio.run(cancelled_when(store.begun, agent, before_waiting=store.go_on.set, times=times))
-    assert store.ended.wait(10)
+    assert store.ended.wait(SECONDS)
     assert kind in kinds(store)
     assert asyncio.run(agent.run_async("go", "run")).answer == "Done."
     assert len(ran) == (0 if kind == "intended" else 1)
@@ -329,7 +343,7 @@ def test_a_tool_in_a_thread_goes_on_when_its_driver_is_cancelled_and_is_waited_f
         """Send a letter when the gate opens."""
         ran.append(to)
         begun.set()
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return f"sent to {to}"
 
     agent = agent_of([SEND, "Done."], [send], store=store)
@@ -393,7 +407,7 @@ def test_a_run_that_is_cancelled_while_the_model_speaks_asks_again(store):
 
     async def go():
         task = asyncio.create_task(silent.run_async("go", "run", watch=heard.append))
-        await asyncio.to_thread(begun.wait, 10)
+        await asyncio.to_thread(begun.wait, SECONDS)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task

@@ -9,6 +9,7 @@ import pytest
 from drive.scenes import agent_of, kinds, results
 from midstride import DidNotHappen, tool
 from midstride.stores import MemoryStore
+from patience import SECONDS
 
 done: list[str] = []
 
@@ -54,7 +55,7 @@ def do_(*whats):
 
 
 def test_reads_of_one_answer_run_at_once(drive, store):
-    together = threading.Barrier(3, timeout=10)
+    together = threading.Barrier(3, timeout=SECONDS)
 
     @tool.read_only
     def meet(name: str) -> str:
@@ -74,7 +75,7 @@ def test_coroutine_reads_run_at_once_in_the_loop(store):
         @tool.read_only
         async def meet(name: str) -> str:
             """Wait for the others."""
-            async with asyncio.timeout(10):
+            async with asyncio.timeout(SECONDS):
                 await together.wait()
             return name
 
@@ -121,7 +122,7 @@ def test_an_effect_waits_for_the_effect_before_it_but_reads_do_not(drive, store)
     @tool
     def slow() -> str:
         """Act when the read behind it was run."""
-        done.append("slow" if read_first.wait(10) else "too early")
+        done.append("slow" if read_first.wait(SECONDS) else "too early")
         return "slow"
 
     @tool.read_only
@@ -153,7 +154,7 @@ def test_a_tool_that_ends_while_a_result_is_saved_is_heard(drive):
     def meet(name: str) -> str:
         """Wait for the second."""
         if name == "first":
-            second_is_done.wait(10)
+            assert second_is_done.wait(SECONDS)
         else:
             second_is_done.set()
         return name
@@ -172,7 +173,7 @@ def test_results_of_one_tool_are_paired_by_call_whichever_ends_first(drive, stor
     def shell(command: str) -> str:
         """Run a command."""
         if command == "late":
-            assert second_is_done.wait(10)
+            assert second_is_done.wait(SECONDS)
             return "A"
         second_is_done.set()
         return "B"
@@ -333,7 +334,7 @@ def test_a_crash_beside_other_tools_loses_none_of_their_results(drive, store):
     @tool.read_only
     def crash() -> str:
         """Crash the first time."""
-        first_is_done.wait(10)
+        assert first_is_done.wait(SECONDS)
         if "crashed" not in done:
             done.append("crashed")
             raise KeyboardInterrupt

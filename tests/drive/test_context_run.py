@@ -15,6 +15,7 @@ from midstride.drive import shell
 from midstride.errors import StoreError
 from midstride.stores import MemoryStore, SqliteStore
 from patience import SECONDS
+from standing import Standing
 
 
 @pytest.fixture
@@ -47,6 +48,19 @@ def fifo(tmp_path):
     os.close(made.reader)
 
 
+@pytest.fixture
+def timed(fifo, monkeypatch):
+    """The FIFO of a command whose call runs out of time: not before it has begun, and then it is given time to end."""
+    begun = threading.Event()
+    hearing = threading.Thread(target=lambda: fifo.begun() and begun.set())
+    hearing.start()
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(begun.is_set))
+    monkeypatch.setattr("midstride.drive.attempts.CANCEL_SECONDS", 30.0)
+    yield fifo
+    hearing.join()
+    assert begun.is_set()
+
+
 def tools_of(fifo, *, asynchronous=False, effect=tool, **options):
     """Return a tool that runs a command which lasts, with a child of its own."""
     line = f"exec 9> {fifo.path}; sleep 600 & echo begun >&9; sleep 600"
@@ -76,31 +90,30 @@ SCRIPT = [[("make", {})], "Done."]
 
 
 @kinds_of_tool
-def test_a_command_ends_with_its_calls_time_and_the_outcome_is_unknown(drive, store, fifo, asynchronous):
-    agent = agent_of(SCRIPT, [tools_of(fifo, asynchronous=asynchronous, timeout=0.3)], store=store)
+def test_a_command_ends_with_its_calls_time_and_the_outcome_is_unknown(drive, store, timed, asynchronous):
+    agent = agent_of(SCRIPT, [tools_of(timed, asynchronous=asynchronous, timeout=0.3)], store=store)
     drive(agent)
     ((content, is_error),) = results(agent)
     assert (is_error, content.startswith("Outcome unknown")) == (True, True)
     assert "It did not end within 0.3 s." in content
     assert "still running" not in content
-    assert fifo.begun()
-    assert fifo.ended()
+    assert timed.ended()
 
 
-def test_a_read_whose_command_ran_out_of_time_has_failed(drive, store, fifo):
-    agent = agent_of(SCRIPT, [tools_of(fifo, effect=tool.read_only, timeout=0.3)], store=store)
+def test_a_read_whose_command_ran_out_of_time_has_failed(drive, store, timed):
+    agent = agent_of(SCRIPT, [tools_of(timed, effect=tool.read_only, timeout=0.3)], store=store)
     drive(agent)
     assert results(agent) == [("Failed: It did not end within 0.3 s.", True)]
 
 
-def test_a_call_whose_command_was_ended_is_dead_and_can_be_looked_up(drive, store, fifo):
+def test_a_call_whose_command_was_ended_is_dead_and_can_be_looked_up(drive, store, timed):
     looked = []
-    make = tools_of(fifo, effect=tool.verifiable, timeout=0.3)
+    make = tools_of(timed, effect=tool.verifiable, timeout=0.3)
 
     @make.verify
     def look() -> Happened:
         """Look."""
-        looked.append(fifo.begun() and fifo.ended())
+        looked.append(timed.ended())
         return Happened("it is made")
 
     agent = agent_of(SCRIPT, [make], store=store)
@@ -108,12 +121,12 @@ def test_a_call_whose_command_was_ended_is_dead_and_can_be_looked_up(drive, stor
     assert (results(agent), looked) == ([("it is made", False)], [True])
 
 
-def test_a_tool_that_has_a_result_all_the_same_has_it_recorded(drive, store, fifo):
+def test_a_tool_that_has_a_result_all_the_same_has_it_recorded(drive, store, timed):
     @tool(timeout=0.3)
     def make(context: Context) -> str:
         """Make it."""
         try:
-            context.run(["/bin/sh", "-c", f"exec 9> {fifo.path}; echo begun >&9; sleep 600"])
+            context.run(["/bin/sh", "-c", f"exec 9> {timed.path}; echo begun >&9; sleep 600"])
         except Exception as error:
             return f"half made: {error}"
 
@@ -122,7 +135,7 @@ def test_a_tool_that_has_a_result_all_the_same_has_it_recorded(drive, store, fif
     assert results(agent) == [("half made: the command was ended, since its call is over", False)]
 
 
-def test_a_verify_runs_commands_too_and_its_time_ends_them(drive, store, fifo, monkeypatch):
+def test_a_verify_runs_commands_too_and_its_time_ends_them(drive, store, timed, monkeypatch):
     monkeypatch.setattr("midstride.core.settle.VERIFY_SECONDS", 0.3)
 
     @tool.verifiable(timeout=0.3)
@@ -133,14 +146,13 @@ def test_a_verify_runs_commands_too_and_its_time_ends_them(drive, store, fifo, m
     @make.verify
     def look(context: Context) -> DidNotHappen:
         """Look."""
-        context.run(["/bin/sh", "-c", f"exec 9> {fifo.path}; echo begun >&9; sleep 600"])
+        context.run(["/bin/sh", "-c", f"exec 9> {timed.path}; echo begun >&9; sleep 600"])
         return DidNotHappen()
 
     agent = agent_of(SCRIPT, [make], store=store)
     drive(agent)
     assert results(agent)[0][0].startswith("Outcome unknown")
-    assert fifo.begun()
-    assert fifo.ended()
+    assert timed.ended()
 
 
 def test_a_command_that_a_tool_starts_behind_its_end_does_not_begin(drive, store, tmp_path):

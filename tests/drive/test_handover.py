@@ -10,6 +10,7 @@ from contextlib import closing
 
 import pytest
 
+from cases.stage import forked
 from drive.scenes import Killed, agent_of, kinds, results, uses
 from midstride import AsyncRun, Run, Runs, tool
 from midstride.core.journal import Entry
@@ -43,7 +44,7 @@ def join():
     for name in ("midstride send", "midstride read", "midstride late"):
         for thread in threading.enumerate():
             if thread.name == name:
-                thread.join(10)
+                thread.join(SECONDS)
 
 
 class Letters(list):
@@ -57,7 +58,7 @@ class Letters(list):
         def send(to: str) -> str:
             """Send a letter when the gate opens."""
             self.append(to)
-            assert self.gate.wait(10)
+            assert self.gate.wait(SECONDS)
             return f"sent to {to}"
 
         @tool.read_only
@@ -129,11 +130,7 @@ def end_in_order():
 
 
 def in_a_process_that_dies(work):
-    pid = os.fork()
-    if not pid:
-        work()
-        os._exit(1)
-    assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
+    assert forked(work) == 9
 
 
 # ---- the lease that is kept
@@ -181,7 +178,7 @@ def test_a_result_that_its_driver_never_heard_is_saved_before_the_run_is_let_go(
         letters.gate.set()
         for thread in threading.enumerate():
             if thread.name == "midstride send":
-                thread.join(10)
+                thread.join(SECONDS)
 
     letters.left(drive, store, first=let_it_end)
     assert (settled(store), store.holder("run")) == (["sent to ann"], None)
@@ -258,7 +255,7 @@ def test_a_late_result_of_a_call_that_is_settled_leaves_nothing_behind(drive, st
     @tool.read_only(timeout=0.02)
     def read() -> str:
         """Read, slowly."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return "text"
 
     agent = agent_of([[READ], "Done."], [read], store=store)
@@ -282,20 +279,20 @@ def test_who_waits_hears_of_a_result_that_could_not_be_recorded():
 
         def late(ended):
             entered.set()
-            assert waits.wait(10)
-            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(10)  # by then it waits
+            assert waits.wait(SECONDS)
+            asyncio.run_coroutine_threadsafe(asyncio.sleep(0), loop).result(SECONDS)  # by then it waits
             return False
 
         attempts.late = late
         gate.set()
-        assert await asyncio.to_thread(entered.wait, 10)
+        assert await asyncio.to_thread(entered.wait, SECONDS)
         assert attempts.drain() == ()
         waits.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(SECONDS):
             await attempts.wait_async(None)
         return attempts.drain()
 
-    attempts.start_thread((1, 0), lambda: gate.wait(10) and sent, None, "send")
+    attempts.start_thread((1, 0), lambda: gate.wait(SECONDS) and sent, None, "send")
     assert asyncio.run(hears()) == (sent,)
 
 
@@ -317,7 +314,7 @@ def test_what_is_done_in_a_thread_is_waited_for_however_often_its_task_is_cancel
     gate = threading.Event()
 
     async def go():
-        task = asyncio.create_task(in_thread(gate.wait, 10))
+        task = asyncio.create_task(in_thread(gate.wait, SECONDS))
         for _ in range(5):
             await asyncio.sleep(0)
             task.cancel()
@@ -373,7 +370,7 @@ def test_a_driver_that_is_cancelled_again_while_it_closes_gives_the_run_back(sto
 
         agent = agent_of([[SEND], "Done."], [send], store=store)
         task = asyncio.create_task(agent.run_async("go", "run"))
-        assert await asyncio.to_thread(begun.wait, 10)
+        assert await asyncio.to_thread(begun.wait, SECONDS)
         task.cancel()
         while not closing_down:
             await asyncio.sleep(0)

@@ -11,6 +11,7 @@ from drive.scenes import Killed, agent_of, results
 from midstride import Context, Runs, tool
 from midstride.core.journal import Intended
 from midstride.stores import MemoryStore, SqliteStore
+from patience import SECONDS
 
 SEND = [("send", {"to": "ann"})]
 MILDER = {
@@ -100,7 +101,7 @@ def test_a_call_recorded_as_unsafe_keeps_its_run_held_though_the_program_says_it
     def slow(to: str) -> str:
         """Be interrupted, and go on."""
         _thread.interrupt_main()
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return f"sent to {to}"
 
     with closing(SqliteStore(tmp_path / "runs.db")) as store:

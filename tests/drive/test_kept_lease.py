@@ -11,6 +11,7 @@ from midstride.core.steps import Lost
 from midstride.errors import ModelUnavailable
 from midstride.stores import CheckpointStore, SqliteStore
 from midstride.testing import SettableClock
+from patience import SECONDS
 
 
 @pytest.fixture(params=[SqliteStore, CheckpointStore])
@@ -36,7 +37,7 @@ def agent(store, letters, gate):
     def send(to: str) -> str:
         """Send, and be interrupted in it."""
         _thread.interrupt_main()
-        gate.wait(10)
+        gate.wait(SECONDS)
         letters.append(to)
         return "sent"
 
@@ -52,7 +53,7 @@ def end_threads():
     for name in ("midstride send", "midstride late"):
         for thread in threading.enumerate():
             if thread.name == name:
-                thread.join(10)
+                thread.join(SECONDS)
 
 
 def test_a_run_is_given_up_while_its_tool_still_goes_on(agent, store, gate):

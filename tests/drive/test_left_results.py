@@ -11,6 +11,7 @@ from midstride import tool
 from midstride.core.steps import Start
 from midstride.errors import StoreError
 from midstride.stores import SqliteStore
+from patience import SECONDS
 
 SEND = ("send", {"to": "ann"})
 
@@ -50,7 +51,7 @@ def test_a_result_that_its_driver_has_not_heard_of_is_recorded_before_the_run_is
     @tool
     def send(to: str) -> str:
         """Send a letter when the gate opens."""
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return "sent"
 
     @tool.read_only
@@ -63,7 +64,7 @@ def test_a_result_that_its_driver_has_not_heard_of_is_recorded_before_the_run_is
             gate.set()
             for thread in threading.enumerate():
                 if thread.name == "midstride send":
-                    thread.join(10)
+                    thread.join(SECONDS)
             raise Killed
 
     with pytest.raises(Killed):

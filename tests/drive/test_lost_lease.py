@@ -13,6 +13,7 @@ from midstride.core.journal import Entry, Taken, head_of, seal
 from midstride.errors import Fenced
 from midstride.stores import SqliteStore
 from midstride.testing.conformance import process
+from patience import SECONDS
 
 SEND = [("send", {"to": "ann"})]
 
@@ -69,7 +70,7 @@ def test_the_late_result_of_a_former_driver_is_not_written_into_the_run_of_anoth
     def send(to: str) -> str:
         """Be interrupted, and end when the gate opens."""
         _thread.interrupt_main()
-        assert gate.wait(10)
+        assert gate.wait(SECONDS)
         return "sent"
 
     with pytest.raises(KeyboardInterrupt):
@@ -79,5 +80,5 @@ def test_the_late_result_of_a_former_driver_is_not_written_into_the_run_of_anoth
     for name in ("midstride send", "midstride late"):
         for thread in threading.enumerate():
             if thread.name == name:
-                thread.join(10)
+                thread.join(SECONDS)
     assert kinds(place.store)[-1] == "taken"

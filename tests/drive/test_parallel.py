@@ -19,6 +19,8 @@ from midstride.errors import DeclarationError
 from midstride.models import Scripted
 from midstride.stores import MemoryStore, SqliteStore
 from midstride.threads import in_thread
+from patience import SECONDS
+from standing import Standing
 
 
 @pytest.fixture
@@ -41,7 +43,7 @@ class Inside:
     """Counts who is inside at once; the first *meet* that come wait for each other."""
 
     def __init__(self, meet):
-        self._barrier, self._meet, self._mutex = threading.Barrier(meet, timeout=10), meet, threading.Lock()
+        self._barrier, self._meet, self._mutex = threading.Barrier(meet, timeout=SECONDS), meet, threading.Lock()
         self.came = self.now = self.most = 0
 
     def __enter__(self):
@@ -86,7 +88,7 @@ def test_so_many_reads_run_at_once_and_all_are_answered(drive, bound, monkeypatc
     @tool.read_only
     def read(name: str) -> str:
         """Read, once the driver starts nothing more."""
-        assert store.waits.wait(10)
+        assert store.waits.wait(SECONDS)
         return f"text of {name}"
 
     names = [str(number) for number in range(50)]
@@ -169,7 +171,7 @@ class Line:
         os.write(self.writer, b"!")
 
     def heard(self):
-        return bool(select.select([self.reader], [], [], 30)[0])
+        return bool(select.select([self.reader], [], [], SECONDS)[0])
 
     def close(self):
         os.close(self.reader)
@@ -185,7 +187,7 @@ def line():
 
 @pytest.mark.parametrize("hanging", [0, 10, 19])
 def test_what_has_ended_beside_a_read_that_hangs_is_not_run_again_after_a_kill(drive, tmp_path, line, hanging):
-    notes = tmp_path / "notes"
+    notes, hangs = tmp_path / "notes", threading.Event()
 
     @tool.read_only
     def read(name: str) -> str:
@@ -193,6 +195,7 @@ def test_what_has_ended_beside_a_read_that_hangs_is_not_run_again_after_a_kill(d
         with open(notes, "a") as file:
             file.write(f"{name}\n")
         if name == str(hanging) and "HANG" in os.environ:
+            hangs.set()
             signal.pause()
         return name
 
@@ -214,6 +217,7 @@ def test_what_has_ended_beside_a_read_that_hangs_is_not_run_again_after_a_kill(d
             if isinstance(getattr(event, "body", None), Settled):
                 saved.append(event)
                 if len(saved) == 19:
+                    assert hangs.wait(SECONDS)
                     line.say()
 
         run(watch)
@@ -235,7 +239,7 @@ def test_calls_that_fill_the_loops_own_threads_keep_no_result_from_being_saved(s
     @tool.read_only
     async def hang() -> str:
         """Wait in one of the loop's threads until the other result is saved."""
-        return "saved" if await asyncio.to_thread(saved.wait, 10) else "not saved"
+        return "saved" if await asyncio.to_thread(saved.wait, SECONDS) else "not saved"
 
     @tool.read_only
     async def quick() -> str:
@@ -361,7 +365,7 @@ def test_results_that_came_beside_a_crash_are_saved_before_it_is_told(drive, cra
         """Read; "c" crashes the first time."""
         ran.append(name)
         if name != "a":
-            assert saving.wait(10)
+            assert saving.wait(SECONDS)
         if name == "c" and ran.count("c") == 1:
             raise crash("now")
         return name
@@ -388,7 +392,7 @@ def test_results_that_came_beside_a_crash_are_saved_before_it_is_told(drive, cra
 
 def test_two_runs_in_one_process_share_nothing(drive):
     """Six reads of two runs meet, each run bounded by three; the first run's interrupt is not the second's."""
-    together = threading.Barrier(6, timeout=10)
+    together = threading.Barrier(6, timeout=SECONDS)
     stores, told = {name: MemoryStore() for name in "xy"}, {}
 
     def work(name):
@@ -497,7 +501,7 @@ class Locked(MemoryStore):
     def append(self, run_id, entries, **more):
         if run_id.startswith("locked"):
             self.waiting.release()
-            assert self.gate.wait(30)
+            assert self.gate.wait(SECONDS)
         super().append(run_id, entries, **more)
 
 
@@ -505,6 +509,7 @@ def test_runs_that_wait_to_write_keep_no_tool_of_another_run_beyond_its_time(mon
     monkeypatch.setattr(threads, "LANE_WIDTH", 2)
     monkeypatch.setattr(blocking, "LISTEN_SECONDS", 0.01)  # it looks at the store while the tool runs
     gate, begun, cancelled = threading.Event(), asyncio.Event(), asyncio.Event()
+    monkeypatch.setattr("midstride.drive.attempts.time", Standing(begun.is_set))
     store = Locked(gate)
 
     @tool.read_only(timeout=0.2)
@@ -518,12 +523,13 @@ def test_runs_that_wait_to_write_keep_no_tool_of_another_run_beyond_its_time(mon
 
     async def both():
         hanging = asyncio.ensure_future(agent_of([[("hang", {})], "Done."], [hang], store=store).run_async("go", "run"))
-        await begun.wait()
+        async with asyncio.timeout(SECONDS):
+            await begun.wait()
         names = [f"locked-{number}" for number in range(5)]
         others = [asyncio.ensure_future(agent_of(["Done."], store=store).run_async("go", name)) for name in names]
         for _ in range(threads.LANE_WIDTH):
-            assert await in_thread(store.waiting.acquire, True, 30)
-        async with asyncio.timeout(30):
+            assert await in_thread(store.waiting.acquire, True, SECONDS)
+        async with asyncio.timeout(SECONDS):
             await cancelled.wait()
         assert not gate.is_set()
         gate.set()

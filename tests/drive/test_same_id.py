@@ -14,6 +14,7 @@ from midstride.errors import AccessRefused, Held, InvalidTranscript, ModelUnavai
 from midstride.models import Scripted
 from midstride.stores import MemoryStore, SqliteStore
 from midstride.testing import SettableClock
+from patience import SECONDS
 
 
 @tool.read_only
@@ -117,13 +118,13 @@ def test_a_run_that_another_thread_drives_is_held_and_named(drive, store):
     def wait() -> str:
         """Wait."""
         begun.set()
-        go_on.wait(10)
+        assert go_on.wait(SECONDS)
         return "waited"
 
     agent = agent_of([[("wait", {})], "Done."], [wait], store=store)
     driving = threading.Thread(target=lambda: agent.run("go", "run"))
     driving.start()
-    begun.wait(10)
+    assert begun.wait(SECONDS)
     with pytest.raises(Held, match="held by this very process"):
         drive(agent)
     go_on.set()
