@@ -1,11 +1,14 @@
 """What the tests of the drivers share: a death, responses, and a look at what the model was told."""
 
 import itertools
+import signal
 
 from midstride import Agent
 from midstride.core.steps import Start, Transact
+from midstride.drive.attempts import Attempts
 from midstride.models import Scripted
 from midstride.testing import SettableClock
+from patience import SECONDS
 
 
 class Killed(BaseException):
@@ -20,6 +23,20 @@ def killed_at_start_of(name):
             raise Killed
 
     return watch
+
+
+def press_ctrl_c_behind(begun, monkeypatch):
+    """Press Ctrl-C once, when the blocking driver waits for a tool that has said that it has *begun*."""
+    really, pressed = Attempts.wait, []
+
+    def wait(attempts, seconds):
+        if attempts.running and not pressed:
+            assert begun.wait(SECONDS)
+            pressed.append(True)
+            signal.raise_signal(signal.SIGINT)
+        return really(attempts, seconds)
+
+    monkeypatch.setattr(Attempts, "wait", wait)
 
 
 def agent_of(script, tools=(), *, store, clock=None, **more):

@@ -1,13 +1,12 @@
 """Programs that follow one another in a run and differ in a tool's effect: the one that an attempt went by counts."""
 
-import _thread
 import os
 import threading
 from contextlib import closing
 
 import pytest
 
-from drive.scenes import Killed, agent_of, results
+from drive.scenes import Killed, agent_of, press_ctrl_c_behind, results
 from midstride import Context, Runs, tool
 from midstride.core.journal import Intended
 from midstride.stores import MemoryStore, SqliteStore
@@ -88,9 +87,10 @@ def test_an_attempt_by_the_recorded_effect_says_no_more_than_before(drive, datab
     assert results(agent) == [("sent to ann", False)]
 
 
-def test_a_call_recorded_as_unsafe_keeps_its_run_held_though_the_program_says_it_reads(tmp_path):
+def test_a_call_recorded_as_unsafe_keeps_its_run_held_though_the_program_says_it_reads(tmp_path, monkeypatch):
     """The effect that counts is the call's: while the attempt goes on the run stays held, or another would judge it."""
-    gate = threading.Event()
+    begun, gate = threading.Event(), threading.Event()
+    press_ctrl_c_behind(begun, monkeypatch)
 
     @tool
     def send(to: str) -> str:
@@ -99,8 +99,8 @@ def test_a_call_recorded_as_unsafe_keeps_its_run_held_though_the_program_says_it
 
     @tool.read_only(name="send")
     def slow(to: str) -> str:
-        """Be interrupted, and go on."""
-        _thread.interrupt_main()
+        """Go on while the driver is interrupted."""
+        begun.set()
         assert gate.wait(SECONDS)
         return f"sent to {to}"
 

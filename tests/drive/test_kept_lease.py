@@ -1,13 +1,16 @@
 """A driver that is interrupted leaves its process alive, and perhaps a tool in a thread of it."""
 
-import _thread
+import itertools
 import os
+import sys
 import threading
 
 import pytest
 
+from drive.scenes import press_ctrl_c_behind
 from midstride import Agent, models, tool
 from midstride.core.steps import Lost
+from midstride.drive.attempts import Attempts
 from midstride.errors import ModelUnavailable
 from midstride.stores import CheckpointStore, SqliteStore
 from midstride.testing import SettableClock
@@ -32,12 +35,15 @@ def gate():
 
 
 @pytest.fixture
-def agent(store, letters, gate):
+def agent(store, letters, gate, monkeypatch):
+    begun = threading.Event()
+    press_ctrl_c_behind(begun, monkeypatch)
+
     @tool
     def send(to: str) -> str:
-        """Send, and be interrupted in it."""
-        _thread.interrupt_main()
-        gate.wait(SECONDS)
+        """Send, and let the driver be interrupted meanwhile."""
+        begun.set()
+        assert gate.wait(SECONDS)
         letters.append(to)
         return "sent"
 
@@ -96,3 +102,38 @@ def test_closing_the_store_gives_up_a_run_whose_tool_still_goes_on(agent, store,
     gate.set()
     end_threads()
     other.close()
+
+
+# ---- Ctrl-C at any moment
+
+
+def interrupted_at(moment, act):
+    """Do *act*, and raise KeyboardInterrupt at that *moment* in the threading module; tell whether there is one."""
+    moments = itertools.count()
+
+    def trace(frame, event, arg):
+        if frame.f_code.co_filename == threading.__file__ and next(moments) == moment:
+            raise KeyboardInterrupt
+        return trace
+
+    before = sys.gettrace()
+    sys.settrace(trace)
+    try:
+        act()
+    except (KeyboardInterrupt, RuntimeError):  # in the middle of a wait, the lock is not there to be let go
+        return True
+    finally:
+        sys.settrace(before)
+    return False
+
+
+def test_ctrl_c_at_any_moment_of_a_wait_keeps_no_tool_from_ending():
+    for moment in itertools.count():
+        attempts = Attempts()
+        if not interrupted_at(moment, lambda one=attempts: one.wait(0)):
+            break
+        tool = threading.Thread(target=attempts.drain, daemon=True)
+        tool.start()
+        tool.join(SECONDS)
+        assert not tool.is_alive()
+    assert moment > 10

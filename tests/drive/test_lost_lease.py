@@ -1,13 +1,12 @@
 """A lease that is lost unseen: code in this process closed the lock file, and another process has taken the run up."""
 
-import _thread
 import os
 import threading
 from contextlib import ExitStack, closing
 
 import pytest
 
-from drive.scenes import agent_of, kinds
+from drive.scenes import agent_of, kinds, press_ctrl_c_behind
 from midstride import tool
 from midstride.core.journal import Entry, Taken, head_of, seal
 from midstride.errors import Fenced
@@ -63,13 +62,14 @@ def test_a_tool_is_not_started_by_an_intent_of_a_lease_that_is_lost(drive, place
     assert (sent, kinds(place.store)[-2:]) == ([], ["intended", "taken"])
 
 
-def test_the_late_result_of_a_former_driver_is_not_written_into_the_run_of_another(place):
-    gate = threading.Event()
+def test_the_late_result_of_a_former_driver_is_not_written_into_the_run_of_another(place, monkeypatch):
+    begun, gate = threading.Event(), threading.Event()
+    press_ctrl_c_behind(begun, monkeypatch)
 
     @tool
     def send(to: str) -> str:
-        """Be interrupted, and end when the gate opens."""
-        _thread.interrupt_main()
+        """End when the gate opens, the driver being interrupted."""
+        begun.set()
         assert gate.wait(SECONDS)
         return "sent"
 

@@ -77,7 +77,9 @@ class Attempts:
     """The attempts of one run: started here, waited for here; *late* hears of one that ends when nobody drives."""
 
     def __init__(self) -> None:
-        self._changed = threading.Condition()
+        # Taken by itself and not as the condition: Ctrl-C in the middle of a condition's methods keeps it locked.
+        self._mutex = threading.RLock()
+        self._changed = threading.Condition(self._mutex)
         self._going: dict[CallId, _Going] = {}
         self._ended: list[Ended] = []
         self._crash: BaseException | None = None
@@ -92,20 +94,20 @@ class Attempts:
     @property
     def running(self) -> set[CallId]:
         """Return the calls with an attempt within its time, or with one that ended and was not heard of yet."""
-        with self._changed:
+        with self._mutex:
             unheard = {ended.key for ended in self._ended}
             return {key for key, going in self._going.items() if not going.alive} | unheard
 
     @property
     def alive(self) -> set[CallId]:
         """Return the calls with an attempt that goes on beyond its time."""
-        with self._changed:
+        with self._mutex:
             return {key for key, going in self._going.items() if going.alive}
 
     @property
     def idle(self) -> bool:
         """Tell whether nothing goes on, nothing is left to hear, and nothing that came late is still being recorded."""
-        with self._changed:
+        with self._mutex:
             recording = any(report.is_alive() for report in self._reports)
             return not self._going and not self._ended and not recording
 
@@ -119,7 +121,7 @@ class Attempts:
         """
         try:
             self._end_commands()
-            with self._changed:
+            with self._mutex:
                 unheard = list(self._ended)
             for ended in unheard:
                 self._report(ended, None, self.late)  # while the run is still held
@@ -127,7 +129,7 @@ class Attempts:
             self._let_go(kept)
 
     def _let_go(self, kept: Kept) -> None:
-        with self._changed:
+        with self._mutex:
             self.driven = False
             if self._has_effects_going():
                 self._kept = kept
@@ -139,7 +141,7 @@ class Attempts:
     def inherit(self) -> Kept | None:
         """Return what an earlier driver in this process had to keep, once results that came late are recorded."""
         while True:
-            with self._changed:
+            with self._mutex:
                 reports = [report for report in self._reports if report.is_alive()]
                 if not reports:
                     self._reports = []
@@ -151,7 +153,7 @@ class Attempts:
 
     def _end_commands(self) -> None:
         """End the commands of attempts in threads, and give these a moment to end."""
-        with self._changed:
+        with self._mutex:
             cut = [going for going in self._going.values() if going.task is None and going.leash.cut()]
             for going in cut:
                 going.let_go = True
@@ -187,7 +189,7 @@ class Attempts:
         try:
             threading.Thread(target=work, name=f"midstride {name}", daemon=True).start()
         except RuntimeError:  # no thread could be made: nothing goes on
-            with self._changed:
+            with self._mutex:
                 del self._going[key]
             raise
 
@@ -209,7 +211,7 @@ class Attempts:
         task.add_done_callback(lambda done: self._end(key, self._task_ended(key, done)))
 
     def _begin(self, key: CallId, going: _Going) -> _Going:
-        with self._changed:
+        with self._mutex:
             self._going[key] = going
         return going
 
@@ -235,7 +237,7 @@ class Attempts:
     # ---- ending
 
     def _end(self, key: CallId, ended: Ended | BaseException | None) -> None:
-        with self._changed:
+        with self._mutex:
             going = self._going.pop(key, None)
             if going is not None:
                 going.leash.cut()
@@ -258,33 +260,33 @@ class Attempts:
         """Tell *late* what came when nobody drives; then let the run go if that was the last attempt with an effect."""
         try:
             if isinstance(ended, Ended) and late is not None and self._unheard(ended) and not late(ended):
-                with self._changed:
+                with self._mutex:
                     self._ended.append(ended)
                     self._changed.notify_all()
                     wake = self._wake
                 if wake is not None:
                     wake()
         finally:
-            with self._changed:
+            with self._mutex:
                 if not self.driven and not self._going:
                     self.late = None  # else the run and its journal stay in memory as long as this does
             if kept is not None:
                 kept.let_go()
 
     def _unheard(self, ended: Ended) -> bool:
-        with self._changed:
+        with self._mutex:
             there = len(self._ended)
             self._ended = [e for e in self._ended if e is not ended]
             return len(self._ended) < there
 
     def give_back(self, ended: list[Ended]) -> None:
         """Take back what a driver has heard of and could not save."""
-        with self._changed:
+        with self._mutex:
             self._ended = [*(e for e in ended if not e.alive), *self._ended]  # `alive` tells of the others
 
     def drain(self) -> tuple[Ended, ...]:
         """Return the attempts that ended or ran out of time since the last call; raise what crashed one."""
-        with self._changed:
+        with self._mutex:
             if self._crash is not None:
                 crash, self._crash = self._crash, None
                 raise crash
@@ -307,7 +309,7 @@ class Attempts:
 
     def hurry(self, seconds: float) -> None:
         """Let every attempt that goes on run out of time in *seconds* at the latest, counted from the first call."""
-        with self._changed:
+        with self._mutex:
             for going in self._going.values():
                 if going.alive or going.cancelled or going.hurried is not None:
                     continue
@@ -319,25 +321,25 @@ class Attempts:
 
     def patience(self) -> float | None:
         """Return the seconds until the next attempt runs out of time; None when none can."""
-        with self._changed:
+        with self._mutex:
             deadlines = [g.deadline for g in self._going.values() if not g.alive and g.deadline is not None]
         return max(0.0, min(deadlines) - time.monotonic()) if deadlines else None
 
     def wait(self, seconds: float | None) -> bool:
         """Block until an attempt has ended or run out of time, or for *seconds*; tell whether there is news."""
         until = _least(seconds, self.patience())
-        with self._changed:
+        with self._mutex:
             self._changed.wait_for(lambda: self._ended or self._crash is not None, until)
         return self._has_news()
 
     def _has_news(self) -> bool:
-        with self._changed:
+        with self._mutex:
             return bool(self._ended) or self._crash is not None or self.patience() == 0.0
 
     async def wait_async(self, seconds: float | None) -> bool:
         """Do the same without blocking the event loop."""
         loop, woken = asyncio.get_running_loop(), asyncio.Event()
-        with self._changed:
+        with self._mutex:
             if self._ended or self._crash is not None:
                 return True
             self._wake = lambda: _wake(loop, woken)
@@ -352,7 +354,7 @@ class Attempts:
 
     async def cancel_tasks(self) -> None:
         """Cancel the tasks that still run and give them a moment to end."""
-        with self._changed:
+        with self._mutex:
             left = [(going, going.task) for going in self._going.values() if going.task is not None]
         for going, task in left:
             going.let_go = True
