@@ -260,7 +260,7 @@ def test_a_checkpoint_file_is_a_store_too(user):
 
 
 def test_the_demo_is_played_and_tells_its_facts(user):
-    played = user.do("demo", "--json")
+    played = end_of(user.start("demo", "--json"), 180)  # six processes, one after the other
     assert played.code == 0
     assert {name: facts["mails"] for name, facts in json.loads(played.out).items()} == {
         "naive": 2,

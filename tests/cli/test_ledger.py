@@ -7,6 +7,7 @@ import threading
 
 import pytest
 
+from cases.stage import fork, forked
 from cli.using import STORE, User
 from midstride import InDoubt, Ledger, tool
 from midstride.errors import NeedsPerson
@@ -42,11 +43,11 @@ def once(user, made=mail, call_id="c1"):
 @pytest.fixture
 def cut_off(user):
     """A call whose process was killed in its tool."""
-    pid = os.fork()
-    if pid == 0:
+
+    def program():
         once(user)
-        os._exit(70)
-    assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+
+    assert forked(program) == -signal.SIGKILL
 
 
 AGAIN = "its program goes on with it when it makes this call again"
@@ -120,17 +121,17 @@ def test_a_living_call_is_told_as_working(user):
         threading.Event().wait()
         return ""
 
-    pid = os.fork()
-    if pid == 0:
+    def program():
         with Ledger(f"sqlite:{user.folder / STORE}") as ledger:
             ledger.once(wait, "c1", {}, scope="t")
-        os._exit(70)
+
+    pid = fork(program)
+    os.close(opened)
     try:
-        os.read(gate, 1)
+        assert os.read(gate, 1) == b"."  # nothing, where it has ended
         (row,) = json.loads(user.do_forked("runs", "--json").out)
         assert (row["status"], row["doubts"]) == ("working", [])
     finally:
         os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
         os.close(gate)
-        os.close(opened)

@@ -54,30 +54,46 @@ def interrupted(store, order):
     assert Runs(store).status("r")[0] == "waiting"
 
 
+@pytest.fixture
+def in_order(tmp_path):
+    """Do something in a process of its own, to its end: one that a signal kills says nothing."""
+
+    def do(work):
+        with process(lambda: (work(), (tmp_path / "ended").touch())):
+            assert (tmp_path / "ended").exists()
+
+    return do
+
+
 ORDER = driving.Order("r", "Render.")
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_the_last_of_a_drive_is_saved_ends_what_would_wait(tmp_path, number):
+def test_a_signal_while_the_last_of_a_drive_is_saved_ends_what_would_wait(tmp_path, in_order, number):
     def appended(entries):
         if any(getattr(entry.body, "again_at", None) is not None for entry in entries):
             os.kill(os.getpid(), number)
 
-    with process(lambda: interrupted(LastMoment(tmp_path / "runs", appended=appended), ORDER)):
-        pass
+    in_order(lambda: interrupted(LastMoment(tmp_path / "runs", appended=appended), ORDER))
 
 
 @pytest.mark.parametrize("number", SIGNALS)
-def test_a_signal_while_a_wait_finds_news_ends_it(tmp_path, number):
+def test_a_signal_while_a_wait_finds_news_ends_it(tmp_path, in_order, number):
     def looking():
         Runs(SqliteStore(tmp_path / "runs")).say("r", "soon?")
         os.kill(os.getpid(), number)
 
     def waited():
         store = SqliteStore(tmp_path / "runs")
-        driving.drive(agent(store), store, ORDER)
-        assert not driving._waited(LastMoment(tmp_path / "runs", looking=looking), "r", Clock().now() + FAR, Clock())
+        rested = driving.drive(agent(store), store, ORDER)
+        last_moment = LastMoment(tmp_path / "runs", looking=looking)
+        assert not driving._waited(last_moment, rested, Clock().now() + FAR, Clock())
 
-    with process(waited):
-        pass
+    in_order(waited)
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+def test_a_signal_by_whoever_reads_that_it_waits_ends_the_wait(tmp_path, in_order, monkeypatch, number):
+    monkeypatch.setattr(driving, "_tell_waiting", lambda result: os.kill(os.getpid(), number))
+    in_order(lambda: interrupted(SqliteStore(tmp_path / "runs"), ORDER))

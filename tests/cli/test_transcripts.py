@@ -2,8 +2,8 @@
 
 import json
 import os
+import resource
 import subprocess
-import time
 
 import pytest
 
@@ -22,6 +22,12 @@ def put(user, name, value):
     data = value if isinstance(value, bytes) else (value if isinstance(value, str) else json.dumps(value)).encode()
     (user.folder / name).write_bytes(data)
     return name
+
+
+def cpu_seconds():
+    """Return the time that processes started here, and over by now, have worked, however many others did."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 def piped(user, data, *words):
@@ -402,10 +408,10 @@ def test_five_megabytes_are_checked_and_mended_in_seconds(user, form):
         record(str(n), str(n - 1) if n else None, m["role"], m["content"], id=f"m{n}") for n, m in enumerate(messages)
     ]
     put(user, "f", messages if form == "list" else "\n".join(rows) + "\n")
-    began = time.monotonic()
+    before = cpu_seconds()
     assert user.do("repair", "f", "--in-place").code == 0
     assert user.do("check", "f").code == 0
-    assert time.monotonic() - began < 30
+    assert cpu_seconds() - before < 30
     old, new = (user.folder / "f.orig").read_bytes(), (user.folder / "f").read_bytes()
     assert (len(old) > 4_900_000, abs(len(new) - len(old)) < 20_000) == (True, True)
 

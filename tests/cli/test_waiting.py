@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from cli.using import end_of
+from cli.using import end_of, wait_for
 
 RUN = ("agents.py:film", "--task", "t", "--id", "r")
 TIME = r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC"
@@ -96,14 +96,6 @@ def test_nobody_decides_about_what_another_side_has(user, stands):
     ended = user.do_forked("decide", "r", "toolu_1_0", "--happened", "yes")
     assert ended.code == 2
     assert "needs no decision, the other side has it" in ended.err
-
-
-def wait_for(process, words):
-    """Read what the process writes until *words* come."""
-    for line in process.stderr:
-        if words in line:
-            return line
-    raise AssertionError(f"it ended without {words!r}")
 
 
 def test_wait_asks_again_in_time_until_it_is_done(user, stands):

@@ -130,10 +130,18 @@ class User:
         return Gate(self.folder, name)
 
 
-def end_of(process):
+def end_of(process, seconds=SECONDS):
     """Wait until the command has ended, and return how."""
-    out, err = process.communicate(timeout=SECONDS)
+    out, err = process.communicate(timeout=seconds)
     return Ended(process.returncode, out, err)
+
+
+def wait_for(process, words):
+    """Read what the process writes until *words* come."""
+    for line in process.stderr:
+        if words in line:
+            return line
+    raise AssertionError(f"it ended without {words!r}")
 
 
 class Gate:

@@ -31,7 +31,7 @@ def command(tmp_path_factory: pytest.TempPathFactory) -> Command:
             text=True,
             cwd=away,
             env={**without_a_key(), **proxies, **lost},
-            timeout=120,
+            timeout=180,
         )
     return Command(shown.returncode, json.loads(shown.stdout), shown.stderr, (away, temporary))
 

@@ -51,7 +51,10 @@ class HeldAnswers:
 
     def _pass_on(self, line: socket.socket) -> None:
         with socket.create_connection(("127.0.0.1", self._port)) as server:
-            server.sendall(_whole_request(line))
+            request = _whole_request(line)
+            if not request:
+                return
+            server.sendall(request)
             answer = b"".join(iter(lambda: server.recv(65_536), b""))  # HTTP/1.0: it ends with the connection
         if self.held:
             self.answered.set()
@@ -61,11 +64,18 @@ class HeldAnswers:
 
 
 def _whole_request(line: socket.socket) -> bytes:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += line.recv(65_536)
-    head, _, body = data.partition(b"\r\n\r\n")
-    wanted = next((int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")), 0)
-    while len(body) < wanted:
-        body += line.recv(65_536)
-    return head + b"\r\n\r\n" + body
+    """Return the request that comes on *line*; nothing where the line ends before it is whole."""
+    data, wanted = b"", None
+    while wanted is None or len(data) < wanted:
+        more = line.recv(65_536)
+        if not more:
+            return b""
+        data += more
+        head, end, _ = data.partition(b"\r\n\r\n")
+        if end:
+            wanted = len(head + end) + _body_length(head)
+    return data
+
+
+def _body_length(head: bytes) -> int:
+    return next((int(h.split(b":")[1]) for h in head.split(b"\r\n") if h.lower().startswith(b"content-length")), 0)

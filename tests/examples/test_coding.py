@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +17,13 @@ from midstride.testing import Answer, FakeModel, calls
 
 WRONG = "def double(x):\n    return x + x + x\n"
 RIGHT = "def double(x):\n    return x + x\n"
+
+
+def open_behind_the_end(process: subprocess.Popen[bytes], fifo: Path) -> None:
+    """Read from *fifo* when nobody else will any more, so that whoever opens it to write does not wait for ever."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(120)
+    os.close(os.open(fifo, os.O_RDONLY | os.O_NONBLOCK))
 
 
 def test_a_coding_agent_that_is_killed_while_its_tests_run_edits_once(
@@ -40,8 +49,12 @@ def test_a_coding_agent_that_is_killed_while_its_tests_run_edits_once(
             CODING_TESTS=shlex.join([sys.executable, "-B", "-c", check]),
         )
         with subprocess.Popen([sys.executable, EXAMPLES / "coding.py", "Mend double", "mend"], env=found) as process:
+            living = threading.Thread(target=open_behind_the_end, args=(process, fifo))
+            living.start()
             with open(fifo, "w"):  # opens once the tests read from it
+                assert living.is_alive(), "it ended, or did not come to its tests"
                 process.kill()
+        living.join()
         assert code.read_text() == RIGHT
         fifo.unlink()
         fifo.touch()

@@ -214,7 +214,9 @@ def test_a_call_that_dies_anywhere_is_made_once_or_told_as_unknown(effect, drive
     for point in points:
         trial = Trial(effect, driver, next(fresh))
         trial.process(point)
-        assert trial.died
+        if not trial.died:  # a read that ends as soon as it is begun is saved with its beginning: one append, not two
+            assert (effect, point.startswith("append 2")) == ("look", True)
+            continue
         trial.judge()
 
 

@@ -7,6 +7,7 @@ import asyncio
 import json
 import os
 import re
+import socket
 import subprocess
 import sys
 
@@ -341,10 +342,10 @@ def test_a_connection_that_is_reset_without_a_word_is_tried_again(run):
 
 
 def test_a_server_that_is_not_there_leaves_the_run_resumable(run):
-    with FakeModel([DONE]) as server:
-        gone = server.url
-    with pytest.raises(ModelUnavailable, match="no connection to the API"):
-        run(gone)
+    with socket.socket() as silent:  # bound and not listening: nobody else gets the port, and nobody answers
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(ModelUnavailable, match="no connection to the API"):
+            run(f"http://127.0.0.1:{silent.getsockname()[1]}")
     with FakeModel([DONE]) as server:
         assert run(server).answer == "Done."
 

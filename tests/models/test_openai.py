@@ -5,6 +5,7 @@
 
 import json
 import os
+import socket
 import subprocess
 import sys
 
@@ -256,10 +257,10 @@ def test_a_connection_that_is_reset_without_a_word_is_tried_again(run):
 
 
 def test_a_server_that_is_not_there_leaves_the_run_resumable(run):
-    with FakeModel([DONE]) as server:
-        gone = server.url
-    with pytest.raises(ModelUnavailable, match="no connection to the API"):
-        run(gone)
+    with socket.socket() as silent:  # bound and not listening: nobody else gets the port, and nobody answers
+        silent.bind(("127.0.0.1", 0))
+        with pytest.raises(ModelUnavailable, match="no connection to the API"):
+            run(f"http://127.0.0.1:{silent.getsockname()[1]}")
     with FakeModel([DONE]) as server:
         assert run(server).answer == "Done."
 

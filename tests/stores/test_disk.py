@@ -114,7 +114,7 @@ def test_the_stamp_changes_with_every_generation(path):
     for _ in range(3):
         disk.replace_durably(path, b"same", keep_previous=None)
         stamps.append(disk.stamp(path))
-    assert len(set(stamps)) == 3
+    assert stamps[0] != stamps[1] != stamps[2]  # the first one's inode may be given to the third one
 
 
 def test_a_failed_write_leaves_no_temporary_file(tmp_path):

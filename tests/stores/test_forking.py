@@ -152,7 +152,8 @@ def test_a_fork_in_the_middle_of_a_use_waits_a_little_and_the_child_is_refused_t
         assert len(store.read("r")) == 2
 
 
-def test_a_fork_waits_for_a_write_of_another_thread(tmp_path):
+def test_a_fork_waits_for_a_write_of_another_thread(tmp_path, monkeypatch):
+    monkeypatch.setattr(forking, "PAUSE_SECONDS", float(SECONDS))
     path = tmp_path / "runs.db"
     with closing(begun(path)) as store:
         store._opened.writing_lock.acquire()

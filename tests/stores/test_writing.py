@@ -13,6 +13,7 @@ from midstride.errors import Fenced, Moved, NotDurable, StoreError
 from midstride.stores import SqliteStore
 from midstride.stores import writing as module
 from midstride.testing.conformance import AT, begin
+from patience import SECONDS
 
 RUNS = [f"run-{n}" for n in range(6)]
 
@@ -43,7 +44,7 @@ def together(store, additions, *, beforehand=lambda connection: None):
             futures = []
             for number, (arguments, named) in enumerate(additions):
                 futures.append(pool.submit(store.append, *arguments, **named))
-                queued(writer, max(0, number))
+                queued(writer, number)
             connection.set_trace_callback(statements.append)
             beforehand(connection)
         yield [future.exception() for future in futures], statements
@@ -52,9 +53,11 @@ def together(store, additions, *, beforehand=lambda connection: None):
 
 
 def queued(writer, count):
-    """Wait until *count* additions wait behind the one that is being written."""
-    until = threading.Event()
-    while len(writer._waiting) < count or not writer._busy:
+    """Wait until *count* additions wait behind the one that is being written, and this one waits no more."""
+    until, tries = threading.Event(), 0
+    while len(writer._waiting) != count or not writer._busy:
+        assert tries < 1000 * SECONDS
+        tries += 1
         until.wait(0.001)
 
 
@@ -166,7 +169,7 @@ def test_a_disk_that_refuses_the_transaction_is_told_to_the_whole_group(store):
 
 def test_ctrl_c_at_any_moment_of_a_write_is_none_of_the_others_business(store):
     """The main thread, which signals come to, leads a group, follows in one, or waits; nobody is stuck or lied to."""
-    armed, interrupts = [], 0
+    armed, interrupts, moment = [], 0, 0
 
     def handle(number, frame):
         if armed:
@@ -183,11 +186,12 @@ def test_ctrl_c_at_any_moment_of_a_write_is_none_of_the_others_business(store):
                 futures = [pool.submit(store.append, *one, **more) for one, more in others]
                 try:
                     armed.append(turn)
-                    signal.setitimer(signal.ITIMER_REAL, 0.00002 * (turn + 1))
+                    signal.setitimer(signal.ITIMER_REAL, 0.00002 * (moment + 1))
                     store.append(*arguments, **named)
                     armed.clear()
+                    moment = 0  # it had ended by then: from its beginning again, however quick a write is here
                 except KeyboardInterrupt:
-                    interrupts += 1
+                    interrupts, moment = interrupts + 1, moment + 1
                 told = [future.exception(timeout=60) for future in futures]
                 after = said(store)
                 assert [after[run_id] - there[run_id] for run_id, _ in zip(RUNS[1:], told, strict=False)] == [

@@ -122,8 +122,7 @@ def drive_and_wait(agent: Agent, store: Store, order: Order) -> Result:
     with asyncio.Runner() as runner:  # one loop for all, since a client of the user's may belong to it
         rested = drive(agent, store, order, runner)
         while (until := rested.result.again_at) is not None:
-            _tell_waiting(rested.result)
-            if rested.asked_to_stop or not _waited(store, order.run_id, until, clock):
+            if not _waited(store, rested, until, clock):
                 raise Interrupted(_wait_ended(store, order.run_id))
             rested = drive(agent, store, again, runner)
     return rested.result
@@ -138,12 +137,18 @@ def _wait_ended(store: Store, run_id: str) -> str:
     return f"the wait was ended, and the other side goes on; ask again with: {resume}"
 
 
-def _waited(store: Store, run_id: str, until: float, clock: Clock) -> bool:
-    """Wait until the other side is due to be asked, or somebody has appended; False when a signal ends it before."""
-    stopped = threading.Event()
+def _waited(store: Store, rested: Rested, until: float, clock: Clock) -> bool:
+    """Wait until the other side is due to be asked, or somebody has appended; False when a signal ends it before.
+
+    Whoever reads that it waits may send one at once, or append: it is told when both are heard.
+    """
+    stopped, run_id = threading.Event(), rested.result.id
     last_words = lambda again: show.note(_wait_ended(store, run_id), "yellow")  # noqa: E731
     with Signals(stopped.set, last_words, grace_seconds=0.0) as signals:
         seen = Runs(store).get(run_id).head.seq
+        _tell_waiting(rested.result)
+        if rested.asked_to_stop:
+            return False
         while (left := clock.seconds_until(until)) > 0 and not store.read(run_id, seen):
             if stopped.wait(min(LISTEN_SECONDS, left)):
                 break

@@ -22,9 +22,8 @@ NUMBERS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 MARGIN_SECONDS = 1.5
 """What saving the last results may take beyond the grace; with 8 s of grace it stays below a container's 10 s."""
 
-
-LAST_WORDS_SECONDS = 1.0
-"""How long the last words may take to be written."""
+LAST_WORDS_SECONDS = 5.0
+"""How long the last words may take to be written: a moment, but on a busy machine, or where nobody reads them."""
 
 
 class Signals:
