@@ -92,6 +92,14 @@ RUNS = [
         ("tests/drive/test_kept_lease.py",),
     ),
     Fault(
+        "Ctrl-C in the middle of a condition keeps the attempts locked",
+        "A tool that goes on is never heard, and its run is held until the process ends.",
+        "drive/attempts.py",
+        "        self._changed = threading.Condition(self._mutex)\n",
+        "        self._changed = self._mutex = threading.Condition()\n",
+        ("tests/drive/test_kept_lease.py", "-k", "any_moment"),
+    ),
+    Fault(
         "two threads hold one run",
         "Record locks do not exist between the threads of a process.",
         "stores/locks.py",
