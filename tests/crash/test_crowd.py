@@ -11,8 +11,10 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
@@ -27,31 +29,64 @@ APPENDS = len(RUNS) * (1 + 3 * MAILS)
 """How often a process that nobody kills is told that entries are on disk, at the least."""
 
 
-def started(folder, *before, stdin=subprocess.DEVNULL):
+@pytest.fixture(scope="module")
+def forks():
+    """The process that forks a crowd for each folder that it is given."""
+    with program(stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        yield process
+        process.stdin.close()
+
+
+def program(*arguments, before=(), **pipes):
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    command = [*before, sys.executable, str(PROGRAM), str(folder)]
-    return subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment)
+    return subprocess.Popen([*before, sys.executable, str(PROGRAM), *arguments], env=environment, **pipes)
 
 
-def killed_at(folder, count):
+@dataclass
+class Forked:
+    """A crowd in a fork: it lives until *held* is closed, and tells *told* what was acknowledged."""
+
+    pid: int
+    held: BinaryIO
+    told: BinaryIO
+    code: int | None = None
+
+
+@contextmanager
+def started(forks, folder):
+    """Start a crowd in *folder*, and wait for its end."""
+    for name in ("in", "out"):
+        if not (folder / name).exists():
+            os.mkfifo(folder / name)
+    forks.stdin.write(f"{folder}\n".encode())
+    forks.stdin.flush()
+    pid = int(forks.stdout.readline())
+    with open(folder / "in", "wb") as held, open(folder / "out", "rb", buffering=0) as told:
+        crowd = Forked(pid, held, told)
+        yield crowd
+    crowd.code = int(forks.stdout.readline())
+
+
+def killed_at(forks, folder, count):
     """Run a process that is killed behind its *count*-th acknowledgement; tell whether it had come so far."""
-    with started(folder, stdin=subprocess.PIPE) as process:  # it lives until this is closed
+    with started(forks, folder) as crowd:
         for _ in range(count):
-            if process.stdout.read(1) != b".":
+            if crowd.told.read(1) != b".":
                 return False
-        process.send_signal(signal.SIGKILL)
-        process.stdout.read()
-    return process.returncode == -signal.SIGKILL
+        os.kill(crowd.pid, signal.SIGKILL)
+        crowd.told.readall()
+    return crowd.code == -signal.SIGKILL
 
 
-def carried_on(folder):
+def carried_on(forks, folder):
     """Run processes until one ends in order; each goes on where the last one was killed, or failed."""
-    while True:
-        with started(folder) as process:
-            _, words = process.communicate()
-        if process.returncode == 0:
-            return
-        assert process.returncode == FAILED, words.decode()
+    code = FAILED
+    while code == FAILED:
+        with started(forks, folder) as crowd:
+            crowd.held.close()
+            crowd.told.readall()
+        code = crowd.code
+    assert code == 0
 
 
 def check(folder):
@@ -77,31 +112,32 @@ def outcomes(entries):
     return [e.body.outcome for e in entries if e.body.kind == "settled"]
 
 
-def test_a_crowd_of_runs_is_killed_at_any_acknowledgement(tmp_path):
+def test_a_crowd_of_runs_is_killed_at_any_acknowledgement(forks, tmp_path):
     counts = spread(range(1, APPENDS), 40 if LONG else 6)
     for count in counts:
         folder = tmp_path / str(count)
         folder.mkdir()
-        assert killed_at(folder, count)
+        assert killed_at(forks, folder, count)
         if count % 2:
-            killed_at(folder, 31)  # again, while it carries on
-        carried_on(folder)
+            killed_at(forks, folder, 31)  # again, while it carries on
+        carried_on(forks, folder)
         check(folder)
     record("a process of many runs is killed", "sqlite, 12 runs", len(counts), len(counts))
 
 
 @pytest.mark.parametrize("call", ["fdatasync", "pwrite64"])
 @pytest.mark.parametrize("error", ["EIO", "ENOSPC"])
-def test_a_disk_that_fails_a_crowd_loses_nothing_that_it_acknowledged(call, error, tmp_path):
+def test_a_disk_that_fails_a_crowd_loses_nothing_that_it_acknowledged(call, error, forks, tmp_path):
     for number in range(1, 9 if LONG else 3):
         folder = tmp_path / str(number)
         folder.mkdir()
         trace = ["strace", "-f", "--seccomp-bpf", "-qq", "-o", str(folder / "trace"), "-P", str(folder / "runs.db-wal")]
         fault = f"inject={call}:error={error}:when={number}+7"
-        with started(folder, *trace, "-e", f"trace={call}", "-e", fault) as process:
+        trace += ["-e", f"trace={call}", "-e", fault]
+        with program(folder, before=trace, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE) as process:
             _, words = process.communicate()
         assert process.returncode in (0, FAILED), words.decode()
         assert number > 1 or "INJECTED" in (folder / "trace").read_text()
-        carried_on(folder)
+        carried_on(forks, folder)
         check(folder)
     record("a disk fails a process of many runs", f"strace, {call}, {error}", number, number)
