@@ -120,8 +120,8 @@ class Case:
         if not long:
             return 6 if self.store == "memory" else 3
         if self.store == "memory":
-            return None if self.task in ONE_CALL else 100
-        return 25
+            return None if self.task in ONE_CALL else 50
+        return 10
 
     def scene(self, folder):
         """Return the scene of one plan."""
