@@ -9,10 +9,12 @@ import pytest
 
 from midstride import Agent, models, tool
 from midstride.core.journal import Taken
+from midstride.drive.attempts import LATE, Attempts
 from midstride.drive.attempts_here import _attempts
 from midstride.stores import CheckpointStore, MemoryStore, SqliteStore
 from midstride.testing import Killed, Process, SettableClock
 from midstride.testing.conformance import process as forked
+from patience import SECONDS
 
 KINDS = {"sqlite": lambda f: SqliteStore(f / "runs.db"), "checkpoint": lambda f: CheckpointStore(f / "checkpoint.json")}
 POINTS = ["take after", "append 1 after", "ask after", "append 2 after", "send 1.0 after", "release"]
@@ -208,3 +210,36 @@ def test_a_program_that_makes_something_of_its_death_is_dead_all_the_same(crash_
         return Scene(program, effects=lambda: outbox)
 
     assert crash_everywhere(scene, deaths=1).plans[1] > 15
+
+
+def test_a_result_that_comes_behind_a_death_is_lost_without_a_word(monkeypatch):
+    """Its thread reports to nobody and ends; pytest hears of each that an exception ends, and fails the test."""
+    looked, undriven, threads = threading.Event(), threading.Event(), []
+    end, let_go = Attempts._end, Attempts._let_go
+
+    def end_behind_the_death(attempts, key, ended):
+        if key == (1, 0):
+            looked.set()
+            threads.append(threading.current_thread())
+            assert undriven.wait(SECONDS)
+        end(attempts, key, ended)
+        threads.extend(attempts._reports)
+
+    def let_go_and_say(attempts, kept):
+        let_go(attempts, kept)
+        undriven.set()
+
+    @tool.read_only
+    def die(n: int) -> str:
+        """Die."""
+        assert looked.wait(SECONDS)
+        return "behind this it dies"
+
+    monkeypatch.setattr(Attempts, "_end", end_behind_the_death)
+    monkeypatch.setattr(Attempts, "_let_go", let_go_and_say)
+    look, store = tool.read_only(send_in([]).function), MemoryStore()
+    dies(store, "die 1.1 after", look, die, script=[[("send", {"n": 1}), ("die", {"n": 2})], "Done."])
+    for thread in threads:  # the tool's, and then the one that it has started
+        thread.join()
+    assert LATE in [thread.name for thread in threads]
+    assert [entry.body.kind for entry in store.read("run")] == ["started", "taken", "requested", "responded"]

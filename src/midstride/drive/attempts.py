@@ -8,6 +8,7 @@ run here finds them, and never repeats one that is alive.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import contextvars
 import threading
 import time
@@ -381,7 +382,8 @@ def _deadline(timeout: float | None) -> float | None:
 
 
 def _wake(loop: asyncio.AbstractEventLoop, woken: asyncio.Event) -> None:
-    loop.call_soon_threadsafe(woken.set)
+    with contextlib.suppress(RuntimeError):  # the loop is closed, and nobody waits any more
+        loop.call_soon_threadsafe(woken.set)
 
 
 def _too_long(going: _Going) -> str:

@@ -22,7 +22,7 @@ from typing import Any
 
 from midstride.core.journal import Entry
 from midstride.drive.attempts import LATE
-from midstride.errors import Holder
+from midstride.errors import Holder, StoreError
 from midstride.stores import Claim, Freed, Lease, Store, Transaction
 
 WAIT_SECONDS = 60.0
@@ -59,11 +59,12 @@ class Fuse:
         self.check()
 
     def check(self) -> None:
-        """Raise Killed in a dead process."""
+        """Raise Killed in a dead process, and StoreError in a thread that reports late: it ends in order then.
+
+        Nobody waits for that thread, and pytest fails the test of a thread that anything else ends, SystemExit too.
+        """
         if self.blown:
-            if threading.current_thread().name == LATE:
-                raise SystemExit  # nobody waits for this thread: it ends without a word
-            raise Killed
+            raise StoreError("this process is dead") if threading.current_thread().name == LATE else Killed
 
     @contextlib.contextmanager
     def running(self) -> Iterator[None]:
