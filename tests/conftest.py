@@ -29,6 +29,11 @@ def pytest_configure():
     gc.disable()
 
 
+def pytest_collection_finish():
+    gc.collect()
+    gc.freeze()  # what is there now stays, and need not be looked through behind each test
+
+
 def pytest_runtest_logfinish():
     gc.disable()  # whatever a test has called may have switched it on
     if gc.get_count()[0] > GARBAGE:
